@@ -46,6 +46,8 @@ type Definition struct {
 	MaxOutput   int             `json:"max_output,omitempty"` // runes; 0 = DefaultOutput
 	Approval    bool            `json:"approval,omitempty"`   // a person must agree before each call
 	Title       string          `json:"title,omitempty"`      // for people, in hints: "Search files"
+	Sensitive   bool            `json:"sensitive,omitempty"`  // arguments never appear in hints or traces
+	Untrusted   bool            `json:"untrusted,omitempty"`  // output holds text from outside: frame it (see Untrusted)
 }
 
 // Call is one invocation as a tool sees it. Arguments are a JSON object, cast
