@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -136,7 +137,7 @@ func TestP25_PythonBareKeysAndTokens(t *testing.T) {
 	refuse(t, `{'a':'\x41'}`, 6, false)
 	refuse(t, `{"a":1 // note
 }`, 7, false)
-	refuse(t, `{“a”:1}`, 4, false)
+	refuse(t, `{“a”:1}`, 1, false)
 }
 
 func TestP26_DigitsSurvive(t *testing.T) {
@@ -315,7 +316,9 @@ func FuzzRepair(f *testing.F) {
 				if v, _ := decode(got.JSON); !reflect.DeepEqual(v, any(m)) || len(got.Repairs) != 0 {
 					t.Fatalf("strict %q changed to %s", raw, got.JSON)
 				}
-				if len(raw) < 400 {
+				// Of a repeated key a cut leaves an earlier value: no prefix.
+				var compact bytes.Buffer
+				if json.Compact(&compact, []byte(raw)) == nil && len(compact.Bytes()) == len(got.JSON) && len(raw) < 400 {
 					cutEverywhere(t, []byte(raw))
 				}
 			}

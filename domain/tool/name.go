@@ -31,9 +31,8 @@ func Nearest(name string, known []string) []string {
 		kl := strings.ToLower(cut(k, 256))
 		far := distance([]rune(low), []rune(kl))
 		if len(low) >= 3 && len(kl) >= 3 && (strings.Contains(kl, low) || strings.Contains(low, kl)) {
-			far = min(far, 2)
-		}
-		if far <= max(1, min(len([]rune(low)), len([]rune(kl)))/3) {
+			hits = append(hits, hit{k, min(far, 2)})
+		} else if far <= max(1, min(len([]rune(low)), len([]rune(kl)))/3) {
 			hits = append(hits, hit{k, far})
 		}
 	}

@@ -27,7 +27,7 @@ const (
 
 var (
 	continued = strings.NewReplacer("\\\n", " ", "\x60\n", " ")
-	comment   = regexp.MustCompile(`(?s)/\*.*?\*/|(?m:--[ \t].*$)`)
+	comment   = regexp.MustCompile(`(?s:/\*.*?\*/)|(?m:--[ \t].*$)`)
 	risks     = []struct {
 		reason  string
 		pattern *regexp.Regexp

@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -172,8 +173,12 @@ func (r *reader) key() (string, error) {
 		}
 	default:
 		end := start
-		for end < len(r.text) && (r.text[end] == '_' || r.text[end] == '$' || r.text[end] >= utf8.RuneSelf || alnum(r.text[end])) {
-			end++
+		for end < len(r.text) {
+			c, size := utf8.DecodeRuneInString(r.text[end:])
+			if !(c == '_' || c == '$' || unicode.IsLetter(c) || unicode.IsDigit(c)) {
+				break
+			}
+			end += size
 		}
 		if end == start || r.text[start] >= '0' && r.text[start] <= '9' {
 			return "", r.fail(start, "a key in double quotes should stand here")
