@@ -2,12 +2,12 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"refold/domain/run"
 	"refold/domain/tool"
 )
 
@@ -47,12 +47,7 @@ type ModelMessage struct {
 // ModelCall is a tool call as the model wrote it: Arguments are raw text, maybe
 // no valid JSON, with provider quirks of framing already removed (see
 // infra/openai). ID may be empty. Metadata is opaque and must be sent back.
-type ModelCall struct {
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Arguments string          `json:"arguments"`
-	Metadata  json.RawMessage `json:"metadata,omitempty"`
-}
+type ModelCall = run.ProposedCall
 
 // ModelRequest is everything that one call depends on.
 type ModelRequest struct {
@@ -65,8 +60,8 @@ type ModelRequest struct {
 }
 
 // ModelDelta is a piece of a streamed reply. One delta has one of the fields
-// set. Call names a tool call as soon as its name is known and complete, once
-// per call; CallText is the next piece of its raw arguments.
+// set. Call names a tool call as soon as its name is known and complete; its
+// Text is the next piece of its raw arguments.
 type ModelDelta struct {
 	Reasoning string
 	Content   string
@@ -92,8 +87,7 @@ const (
 	FinishContentFilter = "content_filter"
 )
 
-// ModelReply is a whole reply. CutCalls tells that the last call's arguments
-// end in the middle (the provider stopped inside a string or an object).
+// ModelReply is a whole reply.
 type ModelReply struct {
 	Content   string
 	Reasoning string
@@ -104,12 +98,7 @@ type ModelReply struct {
 }
 
 // ModelUsage counts tokens, as the provider reports them; zero when it does not.
-type ModelUsage struct {
-	Prompt     int `json:"prompt_tokens"`
-	Completion int `json:"completion_tokens"`
-	Total      int `json:"total_tokens"`
-	Cached     int `json:"cached_tokens,omitempty"`
-}
+type ModelUsage = run.Usage
 
 // ModelError is a failed attempt. Code is stable: rate_limited, overloaded,
 // timeout, connection, server_error, bad_response (not the protocol: HTML, no

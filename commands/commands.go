@@ -1,0 +1,65 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"refold/domain/agent"
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/session"
+	"refold/domain/tool"
+)
+
+// maxTries bounds how often a request decides again after a lost race.
+const maxTries = 20
+
+// Catalog says which agents there are and which tools can be offered to them
+// right now (existing, enabled, permitted, their dependencies at hand).
+type Catalog interface {
+	// Agent gives an agent by id; false if the tenant has none of that id.
+	Agent(ctx context.Context, tenant, id string) (agent.Agent, bool, error)
+	// Offer gives the definitions that the agent may be shown in a run with the
+	// workspace ("" = none).
+	Offer(ctx context.Context, tenant string, a agent.Agent, workspace string) ([]tool.Definition, error)
+}
+
+// Commands executes commands on a log. Its fields are set once.
+type Commands struct {
+	Sessions event.Log[session.Event]
+	Runs     event.Log[run.Event]
+	Deltas   event.Log[run.Delta]
+	Catalog  Catalog
+	Now      func() time.Time
+	NewID    func() string
+}
+
+// New makes Commands over a store with the real clock unless now is set.
+func New(store event.Store, catalog Catalog, now func() time.Time, newID func() string) *Commands {
+	return &Commands{
+		Sessions: event.Log[session.Event]{Store: store, Codec: session.Codec, Category: session.Category},
+		Runs:     event.Log[run.Event]{Store: store, Codec: run.Codec, Category: run.Category},
+		Deltas:   event.Log[run.Delta]{Store: store, Codec: run.DeltaCodec, Category: event.CategoryDelta},
+		Catalog:  catalog, Now: now, NewID: newID,
+	}
+}
+
+// Caller is who asks, for the record.
+type Caller struct {
+	Tenant    string
+	Principal string
+	Request   string // request id
+}
+
+func (c *Commands) envelope(by Caller, sessionID, command string) event.Envelope {
+	return event.Envelope{Time: c.Now().UTC(), Meta: event.Metadata{Correlation: sessionID, Command: command,
+		Actor: by.Principal, Trace: by.Request}}
+}
+
+func facts[E any](newID func() string, events []E) []event.Fact[E] {
+	out := make([]event.Fact[E], len(events))
+	for i, e := range events {
+		out[i] = event.Fact[E]{ID: newID(), Event: e}
+	}
+	return out
+}

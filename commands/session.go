@@ -1,0 +1,94 @@
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"refold/domain/event"
+	"refold/domain/session"
+)
+
+// CreateSession opens a session and gives its id and the position of the fact.
+func (c *Commands) CreateSession(ctx context.Context, by Caller, title, description string) (string, event.Position, error) {
+	id := c.NewID()
+	pos, err := c.onSession(ctx, by, id, "CreateSession", func(session.State) (session.Command, error) {
+		return session.Create{SessionCreated: session.SessionCreated{Session: id, Title: title, Description: description,
+			Principal: by.Principal, At: c.Now().UTC()}}, nil
+	})
+	return id, pos, err
+}
+
+// UpdateSession replaces title and description.
+func (c *Commands) UpdateSession(ctx context.Context, by Caller, id, title, description string) (event.Position, error) {
+	return c.onSession(ctx, by, id, "UpdateSession", func(session.State) (session.Command, error) {
+		return session.Update{SessionUpdated: session.SessionUpdated{Title: title, Description: description, At: c.Now().UTC()}}, nil
+	})
+}
+
+// DeleteSession stops the session's run, if one is in progress, and hides the
+// session.
+func (c *Commands) DeleteSession(ctx context.Context, by Caller, id string) (event.Position, error) {
+	s, _, err := c.loadSession(ctx, by.Tenant, id)
+	if err != nil {
+		return "", err
+	}
+	if !s.Live() {
+		return "", session.ErrNotFound
+	}
+	if last := s.LastRun(); last != "" {
+		if _, err := c.StopRun(ctx, by, id, last, "session_deleted"); err != nil && !errors.Is(err, ErrRunOver) {
+			return "", err
+		}
+	}
+	return c.onSession(ctx, by, id, "DeleteSession", func(session.State) (session.Command, error) {
+		return session.Delete{SessionDeleted: session.SessionDeleted{At: c.Now().UTC()}}, nil
+	})
+}
+
+// loadSession folds a session's stream.
+func (c *Commands) loadSession(ctx context.Context, tenant, id string) (session.State, int64, error) {
+	recs, err := c.Sessions.Load(ctx, tenant, id, 0)
+	if err != nil {
+		return session.State{}, 0, err
+	}
+	var s session.State
+	for _, r := range recs {
+		s = session.Evolve(s, r.Event)
+	}
+	return s, int64(len(recs)), nil
+}
+
+// Session gives the state of a live session; session.ErrNotFound otherwise.
+func (c *Commands) Session(ctx context.Context, tenant, id string) (session.State, error) {
+	s, _, err := c.loadSession(ctx, tenant, id)
+	if err == nil && !s.Live() {
+		err = session.ErrNotFound
+	}
+	return s, err
+}
+
+// onSession loads, decides and appends, again after a lost race.
+func (c *Commands) onSession(ctx context.Context, by Caller, id, command string, ask func(session.State) (session.Command, error)) (event.Position, error) {
+	for try := 1; ; try++ {
+		s, version, err := c.loadSession(ctx, by.Tenant, id)
+		if err != nil {
+			return "", err
+		}
+		cmd, err := ask(s)
+		if err != nil {
+			return "", err
+		}
+		events, err := session.Decide(s, cmd)
+		if err != nil {
+			return "", err
+		}
+		recs, err := c.Sessions.Append(ctx, by.Tenant, id, event.Exactly(version), c.envelope(by, id, command), facts(c.NewID, events)...)
+		if errors.Is(err, event.ErrConflict) && try < maxTries {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return recs[len(recs)-1].Position, nil
+	}
+}

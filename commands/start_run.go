@@ -1,0 +1,76 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"refold/domain/agent"
+	"refold/domain/run"
+	"refold/domain/session"
+	"refold/domain/tool"
+)
+
+// StartRun starts the run that a posted message asked for, with a snapshot of
+// everything that its later decisions need. Starting it again changes nothing.
+func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string) (*Run, error) {
+	r, err := c.OpenRun(ctx, tenant, runID)
+	if err != nil || r.State.Begun() {
+		return r, err
+	}
+	s, _, err := c.loadSession(ctx, tenant, sessionID)
+	if err != nil {
+		return nil, err
+	}
+	post, place, ok := s.Post(runID)
+	if !ok {
+		return nil, run.ErrNotStarted
+	}
+	a, ok, err := c.Catalog.Agent(ctx, tenant, post.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if !ok { // deleted since the message was posted
+		a = agent.Agent{ID: post.Agent, Name: post.Agent}
+	}
+	if post.Model != "" {
+		a.Model = post.Model
+	}
+	var tools []tool.Definition
+	if ok {
+		if tools, err = c.Catalog.Offer(ctx, tenant, a, post.Workspace); err != nil {
+			return nil, fmt.Errorf("choose the tools of run %s: %w", runID, err)
+		}
+	}
+	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request}
+	_, err = r.Do(ctx, by, "StartRun", one(run.Start{RunStarted: c.snapshot(s, post, place, a, tools)}))
+	if errors.Is(err, run.ErrAlreadyStarted) {
+		err = r.Refresh(ctx)
+	}
+	return r, err
+}
+
+func (c *Commands) snapshot(s session.State, post session.MessagePosted, place int, a agent.Agent, tools []tool.Definition) run.RunStarted {
+	now := c.Now().UTC()
+	language := run.LanguageOf(post.Query)
+	if a.Temperature < 0 {
+		a.Temperature = agent.DefaultTemperature
+	}
+	e := run.RunStarted{
+		Run: post.Run, Session: s.Created.Session, UserMessage: post.Message, Request: post.Request, Principal: post.Principal,
+		Channel: post.Channel, Query: post.Query, Language: language,
+		Agent: run.Agent{ID: a.ID, Name: a.Name, SystemPrompt: agent.Render(a.SystemPrompt, agent.Context{Now: now, Language: language}),
+			Model: a.Model, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools},
+		AgentHash: a.Hash(), Tools: tools, Workspace: post.Workspace,
+		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, MaxOutput: a.MaxOutput},
+		At:     now,
+	}
+	for _, p := range s.Posts[max(0, place-run.HistoryTurns):place] {
+		e.History = append(e.History, p.Run)
+	}
+	if a.RunTimeout > 0 {
+		e.Deadline = now.Add(a.RunTimeout).Truncate(time.Microsecond)
+	}
+	return e
+}

@@ -1,0 +1,40 @@
+// Package agent is the configuration of agents: who answers, with which model,
+// prompt, tools and limits. It imports the standard library only. Start reading
+// at Agent, then builtin.go.
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+)
+
+// Agent is a configured agent. Model "" is the server's default model; Tools
+// nil is every tool that the server can offer.
+type Agent struct {
+	ID            string        `json:"id"`
+	Name          string        `json:"name"`
+	Description   string        `json:"description"`
+	SystemPrompt  string        `json:"system_prompt"` // with {{placeholders}}, see Render
+	Model         string        `json:"model"`
+	Temperature   float64       `json:"temperature"` // 0 to 2; negative is DefaultTemperature
+	MaxTokens     int           `json:"max_completion_tokens"`
+	Thinking      bool          `json:"thinking"`
+	ParallelTools bool          `json:"parallel_tool_calls"`
+	MaxRounds     int           `json:"max_iterations"`
+	ModelTimeout  time.Duration `json:"llm_call_timeout"`
+	RunTimeout    time.Duration `json:"run_timeout"` // 0 = none
+	Tools         []string      `json:"allowed_tools"`
+	MaxOutput     int           `json:"max_tool_output_chars"`
+}
+
+// DefaultTemperature stands for a negative temperature; 0 is a valid one.
+const DefaultTemperature = 0.7
+
+// Hash identifies the configuration: hex sha256 of its JSON.
+func (a Agent) Hash() string {
+	b, _ := json.Marshal(a) // plain fields only: can't fail
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,183 @@
+package run
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"refold/domain/tool"
+)
+
+// decideReply says what one model reply means. Everything that follows from it
+// is in the same append: the calls, the approvals that they need, or the end.
+func decideReply(s State, c RecordReply) []Event {
+	if s.Over() || s.Model == nil || s.Model.Call != c.Call {
+		return nil // a duplicate, or the fence has fallen: the run does not go on
+	}
+	th := Thought{Call: c.Call, Round: s.Model.Round, Purpose: s.Model.Purpose, Text: c.Text, Reasoning: c.Reasoning,
+		Finish: c.Finish, Model: c.Model, Usage: c.Usage, Shown: c.Shown, RequestDigest: c.RequestDigest,
+		DurationMS: c.Duration.Milliseconds(), At: c.Now}
+	if s.Model.Purpose == PurposeSynthesis {
+		return decideSynthesis(s, th)
+	}
+	calls := c.Calls
+	if len(calls) > MaxCalls {
+		calls = calls[:MaxCalls]
+	}
+	switch {
+	case c.Finish == EndContentFilter:
+		return decideFiltered(s, th, calls)
+	case len(calls) > 0:
+		return append([]Event{th}, requestCalls(s, th, calls, c.Finish)...)
+	}
+	return decideText(s, th)
+}
+
+// decideText handles a reply without calls.
+func decideText(s State, th Thought) []Event {
+	if blank(th.Text) {
+		return s.nudge(th, "empty", NudgeEmpty)
+	}
+	known := func(name string) bool { _, ok := s.Tool(name); return ok }
+	if calls, cut := tool.TextCalls(th.Text, known); len(calls) > 0 || cut {
+		return s.nudge(th, "markup", NudgeMarkup)
+	}
+	switch {
+	case th.Text == s.LastText:
+		return s.complete(th, th.Text, EndStuck)
+	case naturalStop(th.Finish):
+		return s.complete(th, th.Text, EndNatural)
+	case th.Finish == "length":
+		return s.complete(th, th.Text, EndLength)
+	}
+	// An unknown finish reason: the text may be the answer. It is asked for
+	// again, and a second equal text is taken; nothing can spin.
+	return s.nudge(th, "unfinished", NudgeUnfinished)
+}
+
+// nudge asks the model once more; when the nudges are used up the run ends with
+// a fixed text. Unfinished text that no nudge is left for is the answer.
+func (s State) nudge(th Thought, reason string, text FixedText) []Event {
+	if s.Nudges >= MaxNudges {
+		if text == NudgeUnfinished {
+			return s.complete(th, th.Text, EndStuck)
+		}
+		return append([]Event{th}, Evolve(s, th).completed(s.text(TextEmptyFallback), 0, EndEmpty, false, th.At))
+	}
+	return []Event{th, Nudged{Reason: reason, Text: s.text(text), At: th.At}}
+}
+
+func (s State) complete(th Thought, answer, reason string) []Event {
+	return []Event{th, Evolve(s, th).completed(answer, th.Call, reason, false, th.At)}
+}
+
+func (s State) completed(answer string, call int, reason string, degraded bool, at time.Time) RunCompleted {
+	return RunCompleted{Answer: answer, Call: call, EndReason: reason, Degraded: degraded, Usage: s.Usage,
+		Rounds: s.Round + 1, DurationMS: s.elapsed(at), At: at}
+}
+
+// decideFiltered: calls of a filtered reply never run, and the run ends.
+func decideFiltered(s State, th Thought, calls []ProposedCall) []Event {
+	out := []Event{th}
+	for i, p := range calls {
+		req := s.request(th, p, i, map[string]bool{})
+		req.Problem = "the reply was withheld by the provider's content filter"
+		out = append(out, req, notRun(req, th.At))
+	}
+	s = Evolve(s, th)
+	if blank(th.Text) {
+		return append(out, s.completed(s.text(TextFiltered), 0, EndContentFilter, false, th.At))
+	}
+	return append(out, s.completed(th.Text, th.Call, EndContentFilter, false, th.At))
+}
+
+// requestCalls turns the calls of a reply into facts. A call that can't run is
+// closed in the same append, so no prompt is ever built on a call without its
+// result.
+func requestCalls(s State, th Thought, calls []ProposedCall, finish string) []Event {
+	var out []Event
+	taken := map[string]bool{}
+	allClosed := true
+	closed := make([]Call, 0, len(calls))
+	for i, p := range calls {
+		req := s.request(th, p, i, taken)
+		taken[req.Call] = true
+		if finish == "length" && req.Problem == "" && len(req.Repairs) > 0 {
+			req.Problem = "the reply was cut off by the token limit in the middle of this call; make the call again, complete"
+		}
+		out = append(out, req)
+		if req.Problem != "" {
+			done := notRun(req, th.At)
+			out = append(out, done)
+			closed = append(closed, Call{ToolCallRequested: req, Status: CallClosed, Result: &done})
+			continue
+		}
+		allClosed = false
+		if a, ask := s.approvalFor(req, th.At); ask {
+			out = append(out, a)
+		}
+	}
+	if allClosed {
+		out = append(out, s.afterRound(closed, th.At)...)
+	}
+	return out
+}
+
+// request makes the fact for one proposed call, with Problem set if it can't run.
+func (s State) request(th Thought, p ProposedCall, index int, taken map[string]bool) ToolCallRequested {
+	name := tool.NormalizeName(p.Name)
+	id := ""
+	if index < len(th.Shown.Pending) && th.Shown.Pending[index].Name == name && !taken[th.Shown.Pending[index].ID] {
+		id = th.Shown.Pending[index].ID // readers were already shown this id
+	} else {
+		id = s.CallID(p.ID, name, index, taken)
+	}
+	req := ToolCallRequested{Call: id, Round: th.Round, Index: index, Name: name, ProviderID: p.ID, Metadata: p.Metadata, At: th.At}
+	args, err := tool.ParseArguments(p.Arguments)
+	if len(p.Arguments) > MaxArguments {
+		req.Args, req.Raw = json.RawMessage("{}"), strings.ToValidUTF8(p.Arguments[:1024], "")
+		req.Problem = "the arguments are longer than " + strconv.Itoa(MaxArguments) + " bytes; split the call"
+	} else if err != nil {
+		req.Args, req.Raw = json.RawMessage("{}"), p.Arguments
+		req.Problem = "the arguments are not a JSON object: " + err.Error()
+	} else {
+		req.Args, req.Repairs = args.JSON, args.Repairs
+		if len(args.Repairs) > 0 {
+			req.Raw = p.Arguments
+		}
+	}
+	canonical, err := tool.Canonical(req.Args)
+	if err != nil {
+		canonical = req.Args
+	}
+	req.Digest = tool.Digest(name, canonical)
+	if _, ok := s.Tool(name); !ok && req.Problem == "" {
+		req.Problem = unknownTool(s, name)
+	}
+	return req
+}
+
+func unknownTool(s State, name string) string {
+	var known []string
+	for _, d := range s.Start.Tools {
+		known = append(known, d.Name)
+	}
+	if near := tool.Nearest(name, known); len(near) > 0 {
+		return "there is no tool named " + quote(name) + "; the nearest are " + strings.Join(near, ", ")
+	}
+	if len(known) == 0 {
+		return "there is no tool named " + quote(name) + "; no tools are offered in this run"
+	}
+	return "there is no tool named " + quote(name) + "; the tools are " + strings.Join(known, ", ")
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+func notRun(req ToolCallRequested, at time.Time) ToolCompleted {
+	return ToolCompleted{Call: req.Call, Error: req.Problem, Output: "Error: " + req.Problem + "\n" + tool.ErrorHint,
+		Reason: ReasonNotRun, At: at}
+}

@@ -1,0 +1,110 @@
+package run
+
+import (
+	"refold/domain/tool"
+)
+
+// Message is one message of what the model sees, before the system prompt and
+// the wire format of a provider. An assistant message has Content or Calls or
+// both; a tool message answers the call CallID.
+type Message struct {
+	Role      string         `json:"role"` // user, assistant or tool
+	Content   string         `json:"content"`
+	Reasoning string         `json:"reasoning,omitempty"`
+	Calls     []ProposedCall `json:"calls,omitempty"`
+	CallID    string         `json:"call_id,omitempty"`
+	Name      string         `json:"name,omitempty"` // of the tool, on tool messages
+}
+
+// Transcript is what happened in the run so far as messages, without the
+// question. Pairing is an invariant of the aggregate: every call is followed by
+// its result, before anything else; calls that are still open are left out
+// together with their whole round.
+func (s State) Transcript() []Message {
+	out := make([]Message, 0, 2*len(s.Steps))
+	for i, st := range s.Steps {
+		switch {
+		case st.Nudge != nil:
+			out = append(out, Message{Role: "user", Content: st.Nudge.Text})
+		case st.Thought != nil:
+			m := Message{Role: "assistant", Content: st.Thought.Text, Reasoning: st.Thought.Reasoning}
+			if i+1 < len(s.Steps) && len(s.Steps[i+1].Calls) > 0 {
+				out = appendRound(out, m, s.Steps[i+1].Calls)
+			} else if i+1 < len(s.Steps) || len(s.Open) == 0 {
+				out = appendText(out, m)
+			} else if closedAll(s.Open) {
+				out = appendRound(out, m, s.Open)
+			}
+		}
+	}
+	return out
+}
+
+func closedAll(calls []Call) bool {
+	for _, c := range calls {
+		if c.Status != CallClosed {
+			return false
+		}
+	}
+	return true
+}
+
+func appendText(out []Message, m Message) []Message {
+	if blank(m.Content) {
+		return out // an empty message is refused by providers
+	}
+	return append(out, m)
+}
+
+func appendRound(out []Message, m Message, calls []Call) []Message {
+	for _, c := range calls {
+		m.Calls = append(m.Calls, ProposedCall{ID: c.Call, Name: c.Name, Arguments: string(c.Args), Metadata: c.Metadata})
+	}
+	out = append(out, m)
+	for _, c := range calls {
+		t := Message{Role: "tool", CallID: c.Call, Name: c.Name}
+		if c.Result != nil {
+			t.Content = c.Result.Output
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// Turn is the run as a turn of the conversation, for the prompts of later runs:
+// the question, the rounds with calls, the answer. A turn that left nothing
+// behind is empty, so that no prompt has a question without any answer.
+func (s State) Turn() []Message {
+	if !s.Begun() || !s.Over() {
+		return nil
+	}
+	out := []Message{{Role: "user", Content: s.Start.Query}}
+	for i, st := range s.Steps {
+		if len(st.Calls) > 0 && i > 0 && s.Steps[i-1].Thought != nil {
+			th := s.Steps[i-1].Thought
+			out = appendRound(out, Message{Role: "assistant", Content: th.Text, Reasoning: th.Reasoning}, st.Calls)
+		}
+	}
+	if !blank(s.Answer) {
+		out = append(out, Message{Role: "assistant", Content: s.Answer})
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// ToolResults lists what tools have answered, for a synthesis.
+func (s State) ToolResults() []Message {
+	var out []Message
+	for _, st := range s.Steps {
+		for _, c := range st.Calls {
+			if c.Result != nil {
+				out = append(out, Message{Role: "tool", Name: c.Name, CallID: c.Call, Content: c.Result.Output})
+			}
+		}
+	}
+	return out
+}
+
+var _ tool.State = State{}

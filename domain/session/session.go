@@ -1,0 +1,194 @@
+// Package session is the aggregate of a conversation: who opened it, what it is
+// called, which messages were posted, and which runs answer them. It imports
+// the standard library, domain and domain/event. Start reading at Decide.
+package session
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"refold/domain"
+	"refold/domain/event"
+)
+
+// Limits of what a session takes, in runes.
+const (
+	MaxTitle       = 500
+	MaxDescription = 4000
+	MaxQuery       = 100_000
+)
+
+// Category is the category of session streams; the stream's id is the session's.
+const Category = "session"
+
+// Event is a fact about a session.
+type Event interface{ event() }
+
+// SessionCreated opens the stream.
+type SessionCreated struct {
+	Session     string    `json:"session"`
+	Title       string    `json:"title,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Principal   string    `json:"principal,omitempty"`
+	At          time.Time `json:"at"`
+}
+
+// SessionUpdated replaces title and description.
+type SessionUpdated struct {
+	Title       string    `json:"title"`
+	Description string    `json:"description"`
+	At          time.Time `json:"at"`
+}
+
+// SessionDeleted hides the session and all that belongs to it. The record stays.
+type SessionDeleted struct {
+	At time.Time `json:"at"`
+}
+
+// MessagePosted is a person's message together with the id of the run that will
+// answer it; the run's id is the assistant message's id.
+type MessagePosted struct {
+	Message   string    `json:"message"`
+	Run       string    `json:"run"`
+	Request   string    `json:"request,omitempty"`
+	Query     string    `json:"query"`
+	Agent     string    `json:"agent"`
+	Model     string    `json:"model,omitempty"` // overrides the agent's
+	Channel   string    `json:"channel,omitempty"`
+	Workspace string    `json:"workspace,omitempty"`
+	Principal string    `json:"principal,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+func (SessionCreated) event() {}
+func (SessionUpdated) event() {}
+func (SessionDeleted) event() {}
+func (MessagePosted) event()  {}
+
+// Codec pairs wire names and schema numbers with Go types and upcasters.
+var Codec = event.NewCodec(
+	event.Of[Event, SessionCreated]("SessionCreated", 1),
+	event.Of[Event, SessionUpdated]("SessionUpdated", 1),
+	event.Of[Event, SessionDeleted]("SessionDeleted", 1),
+	event.Of[Event, MessagePosted]("MessagePosted", 1),
+)
+
+// State is the fold of a session's events.
+type State struct {
+	Created     *SessionCreated
+	Title       string
+	Description string
+	Deleted     bool
+	Posts       []MessagePosted // all messages, oldest first
+}
+
+// Live tells whether the session exists for its users.
+func (s State) Live() bool { return s.Created != nil && !s.Deleted }
+
+// LastRun is the newest run, "" if there is none.
+func (s State) LastRun() string {
+	if len(s.Posts) == 0 {
+		return ""
+	}
+	return s.Posts[len(s.Posts)-1].Run
+}
+
+// Post finds the message that a run answers, and its place.
+func (s State) Post(run string) (MessagePosted, int, bool) {
+	for i := len(s.Posts) - 1; i >= 0; i-- {
+		if s.Posts[i].Run == run {
+			return s.Posts[i], i, true
+		}
+	}
+	return MessagePosted{}, -1, false
+}
+
+// Command is a request to a session.
+type Command interface{ command() }
+
+// Create opens a session.
+type Create struct{ SessionCreated }
+
+// Update replaces title and description.
+type Update struct{ SessionUpdated }
+
+// Delete hides the session.
+type Delete struct{ SessionDeleted }
+
+// Post adds a message. EndedRun is the session's newest run if the caller has
+// seen in that run's stream that it is over.
+type Post struct {
+	MessagePosted
+	EndedRun string
+}
+
+func (Create) command() {}
+func (Update) command() {}
+func (Delete) command() {}
+func (Post) command()   {}
+
+// Refusals.
+var (
+	ErrNotFound      = domain.Reject(domain.Missing, "session_not_found", "there is no such session; create one with POST /api/v1/sessions")
+	ErrExists        = domain.Reject(domain.Conflict, "session_exists", "a session with this id exists")
+	ErrRunInProgress = domain.Reject(domain.Conflict, "run_in_progress", "the session is still answering; wait for the end of that run or stop it first")
+)
+
+// Decide says which events follow from a command; it may refuse.
+func Decide(s State, c Command) ([]Event, error) {
+	if c, ok := c.(Create); ok {
+		if s.Created != nil {
+			return nil, ErrExists
+		}
+		if err := checkTexts(c.Title, c.Description); err != nil {
+			return nil, err
+		}
+		return []Event{c.SessionCreated}, nil
+	}
+	if !s.Live() {
+		return nil, ErrNotFound
+	}
+	switch c := c.(type) {
+	case Update:
+		if err := checkTexts(c.Title, c.Description); err != nil {
+			return nil, err
+		}
+		return []Event{c.SessionUpdated}, nil
+	case Delete:
+		return []Event{c.SessionDeleted}, nil
+	case Post:
+		if last := s.LastRun(); last != "" && last != c.EndedRun {
+			return nil, ErrRunInProgress.With(map[string]any{"run_id": last, "message_id": last})
+		}
+		return []Event{c.MessagePosted}, nil
+	}
+	return nil, fmt.Errorf("session: unknown command %T", c)
+}
+
+func checkTexts(title, description string) error {
+	if utf8.RuneCountInString(title) > MaxTitle {
+		return domain.Reject(domain.Invalid, "title_too_long", fmt.Sprintf("the title has more than %d characters; shorten it", MaxTitle))
+	}
+	if utf8.RuneCountInString(description) > MaxDescription {
+		return domain.Reject(domain.Invalid, "description_too_long", fmt.Sprintf("the description has more than %d characters; shorten it", MaxDescription))
+	}
+	return nil
+}
+
+// Evolve folds one event. It never fails.
+func Evolve(s State, e Event) State {
+	switch e := e.(type) {
+	case SessionCreated:
+		if s.Created == nil {
+			s.Created, s.Title, s.Description = &e, e.Title, e.Description
+		}
+	case SessionUpdated:
+		s.Title, s.Description = e.Title, e.Description
+	case SessionDeleted:
+		s.Deleted = true
+	case MessagePosted:
+		s.Posts = append(s.Posts, e)
+	}
+	return s
+}

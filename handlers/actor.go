@@ -1,0 +1,459 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"refold/commands"
+	"refold/domain"
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/tool"
+)
+
+// actor moves one run while it has work: it folds the run's stream, asks Due
+// what is owed, claims it, acts in goroutines, and reports. Reports and the
+// claims that follow from them are one append. It holds nothing that the log
+// does not have.
+type actor struct {
+	runner  *Runner
+	key     runKey
+	session string
+	woken   chan struct{}
+	seen    atomic.Int64 // newest version that anybody told us about
+
+	r        *commands.Run
+	history  []run.Message
+	loaded   bool // history
+	inflight map[string]*effort
+	done     chan finished
+	folded   atomic.Int64
+}
+
+// effort is work in progress.
+type effort struct {
+	cancel context.CancelCauseFunc
+	giveUp run.Command // hands the claim back; nil if it must be waited for
+}
+
+type finished struct {
+	name   string
+	report run.Command
+}
+
+var (
+	errOver     = errors.New("the run has moved on")
+	errHandBack = errors.New("the process is ending; the claim is handed back")
+)
+
+func (a *actor) poke(version int64) {
+	for {
+		old := a.seen.Load()
+		if version <= old || a.seen.CompareAndSwap(old, version) {
+			break
+		}
+	}
+	select {
+	case a.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (a *actor) version() int64 { return a.folded.Load() }
+
+// run works until the run is over or waits.
+func (a *actor) run(ctx context.Context) {
+	a.inflight, a.done = map[string]*effort{}, make(chan finished)
+	defer func() {
+		if p := recover(); p != nil {
+			a.runner.Log.Error("panic while moving a run; it is looked at again later", "run", a.key.run, "panic", p, "stack", string(debug.Stack()))
+			a.cancelAll(errOver)
+			a.retryLater(ctx, time.Minute)
+		}
+	}()
+	var pause time.Duration
+	var reports []run.Command
+	idle := 0
+	for {
+		before := a.version()
+		left, err := a.step(ctx, &reports)
+		if err == nil && len(a.inflight) == 0 && !left {
+			// Something is due, or was appended by others meanwhile: look again.
+			if a.version() != before {
+				idle = 0
+				continue
+			}
+			if idle++; idle < 10 {
+				continue
+			}
+			err = errors.New("work is due that nobody can begin")
+		}
+		switch {
+		case left:
+			return
+		case err != nil:
+			pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
+			a.runner.Log.Error("move a run", "run", a.key.run, "error", err, "again_in", pause)
+			if a.isEnding() { // what could not be written is found by the next start
+				a.cancelAll(errHandBack)
+				a.forget()
+				return
+			}
+			a.runner.sleep(ctx, pause)
+			continue
+		}
+		pause, idle = 0, 0
+		select {
+		case f := <-a.done:
+			delete(a.inflight, f.name)
+			reports = appendReport(reports, f)
+			reports = append(reports, a.more()...)
+		case <-a.woken:
+		case <-a.ending():
+			a.handBack()
+			if len(a.inflight) == 0 {
+				a.forget()
+				return
+			}
+			f := <-a.done
+			delete(a.inflight, f.name)
+			reports = appendReport(reports, f)
+		}
+	}
+}
+
+// appendReport leaves out work that has nothing true to report.
+func appendReport(to []run.Command, f finished) []run.Command {
+	if f.report == nil {
+		return to
+	}
+	return append(to, f.report)
+}
+
+// more takes the reports that are ready, so that they share an append.
+func (a *actor) more() []run.Command {
+	var out []run.Command
+	for {
+		select {
+		case f := <-a.done:
+			delete(a.inflight, f.name)
+			out = appendReport(out, f)
+		default:
+			return out
+		}
+	}
+}
+
+// step brings the log and the work in progress in line. It answers true when
+// the actor has left.
+func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) {
+	if err := a.open(ctx); err != nil {
+		if rej, ok := domain.AsRejection(err); ok {
+			a.runner.Log.Error("a run can't be started", "run", a.key.run, "code", rej.Code, "error", err)
+			a.forget()
+			return true, nil
+		}
+		return false, err
+	}
+	if recovered, err := a.recover(ctx); err != nil {
+		return false, err
+	} else if len(recovered) > 0 {
+		*reports = append(*reports, recovered...)
+	}
+	events, err := a.r.Do(ctx, a.caller(), "runner", func(s run.State) ([]run.Command, error) {
+		return a.plan(s, *reports)
+	})
+	if err != nil {
+		return false, err
+	}
+	*reports = nil
+	a.folded.Store(a.r.Version)
+	a.begin(ctx, events)
+	s := a.r.State
+	a.cancelStale(s)
+	if len(a.inflight) > 0 {
+		return false, nil
+	}
+	if s.Over() {
+		a.finish(ctx)
+		return a.runner.leave(ctx, a, false, time.Time{}), nil
+	}
+	m := a.moment()
+	if len(run.Due(s, m)) > 0 && !a.isEnding() {
+		return false, nil
+	}
+	return a.runner.leave(ctx, a, true, run.NextWake(s, m.Now)), nil
+}
+
+// open loads the run, or folds what is new; a run that was only posted is started.
+func (a *actor) open(ctx context.Context) error {
+	if a.r != nil && a.r.State.Begun() {
+		if a.seen.Load() > a.r.Version {
+			return a.r.Refresh(ctx)
+		}
+		return nil
+	}
+	r, err := a.runner.Commands.OpenRun(ctx, a.key.tenant, a.key.run)
+	if err == nil && !r.State.Begun() {
+		r, err = a.runner.Commands.StartRun(ctx, a.key.tenant, a.session, a.key.run)
+	}
+	if err != nil {
+		return err
+	}
+	a.r, a.session = r, r.State.Start.Session
+	a.folded.Store(r.Version)
+	return nil
+}
+
+func (a *actor) moment() run.Moment {
+	return run.Moment{Now: a.runner.Clock.Now().UTC(), Self: a.runner.Self, Sole: a.runner.Sole}
+}
+
+func (a *actor) caller() commands.Caller {
+	return commands.Caller{Tenant: a.key.tenant, Principal: "process:" + a.runner.Self}
+}
+
+// plan lists the reports and then the claims that are due after them. It has
+// no effects: after a lost race it is asked again.
+func (a *actor) plan(s run.State, reports []run.Command) ([]run.Command, error) {
+	out := append([]run.Command(nil), reports...)
+	_, s, err := run.DecideAll(s, out...)
+	if err != nil {
+		return nil, err
+	}
+	if a.isEnding() {
+		return out, nil
+	}
+	// A refused call may free the next one, so look again after each.
+	for range run.MaxCalls + 1 {
+		cmds := a.claims(s)
+		if len(cmds) == 0 {
+			break
+		}
+		out = append(out, cmds...)
+		if _, s, err = run.DecideAll(s, cmds...); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (a *actor) claims(s run.State) []run.Command {
+	m := a.moment()
+	var out []run.Command
+	for _, e := range run.Due(s, m) {
+		switch e := e.(type) {
+		case run.CallModel:
+			out = append(out, run.ClaimModel{Moment: m, Round: e.Round, Attempt: e.Attempt, Purpose: e.Purpose,
+				Deadline: m.Now.Add(a.modelTimeout(s, m.Now) + run.ClaimGrace)})
+		case run.CallTool:
+			out = append(out, a.claimTool(s, m, e))
+		case run.LapseApproval:
+			out = append(out, run.ExpireApproval{Approval: e.Approval, Now: m.Now})
+		case run.LapseRun:
+			out = append(out, run.Expire{Now: m.Now})
+		}
+	}
+	return out
+}
+
+func (a *actor) claimTool(s run.State, m run.Moment, e run.CallTool) run.Command {
+	call, _ := s.FindCall(e.Call)
+	def, ok := s.Tool(call.Name)
+	hash := a.runner.Tools.Hash(call.Name)
+	switch {
+	case !ok || hash == "":
+		return run.RefuseCall{Call: e.Call, Message: "the tool " + call.Name + " is not available any more", Now: m.Now}
+	case hash != def.Hash() && def.Effect != tool.ReadOnly:
+		return run.RefuseCall{Call: e.Call, Message: "the definition of " + call.Name + " has changed since the run was started; it was not run", Now: m.Now}
+	}
+	return run.ClaimTool{Moment: m, Call: e.Call, Attempt: e.Attempt, ToolHash: hash,
+		Key: a.key.run + "/" + e.Call, Deadline: m.Now.Add(toolTimeout(def) + run.ClaimGrace)}
+}
+
+// recover reports claims whose owner is gone. What a lost model call has shown
+// is read from its transient stream, which is closed first.
+func (a *actor) recover(ctx context.Context) ([]run.Command, error) {
+	var out []run.Command
+	m := a.moment()
+	for _, e := range run.Due(a.r.State, m) {
+		switch e := e.(type) {
+		case run.RecoverModel:
+			segments, err := a.runner.Commands.CloseDeltas(ctx, a.key.tenant, a.key.run, e.Call)
+			if err != nil {
+				return nil, err
+			}
+			lost := run.RecordLostModel{Moment: m, Call: e.Call}
+			lost.Text, lost.Reasoning, lost.Shown = run.Compact(segments)
+			out = append(out, lost)
+		case run.RecoverTool:
+			out = append(out, run.RecordLostTool{Moment: m, Call: e.Call, Attempt: e.Attempt})
+		}
+	}
+	return out, nil
+}
+
+// begin starts the work whose claims were granted.
+func (a *actor) begin(ctx context.Context, events []run.Event) {
+	s := a.r.State
+	for _, e := range events {
+		switch e := e.(type) {
+		case run.ModelCallStarted:
+			a.start(ctx, modelName(e.Call), a.modelTimeout(s, e.At), nil, func(ctx context.Context) run.Command {
+				return a.callModel(ctx, s, e)
+			}, func(p any) run.Command {
+				return run.RecordFailure{Call: e.Call, Code: "internal", Message: "an internal error ended the model call; see the log", Now: a.moment().Now}
+			})
+		case run.ToolStarted:
+			call, _ := s.FindCall(e.Call)
+			def, _ := s.Tool(call.Name)
+			var giveUp run.Command
+			if def.Effect.Repeatable() {
+				giveUp = run.RecordLostTool{Moment: a.moment(), Call: e.Call, Attempt: e.Attempt}
+			}
+			a.start(ctx, toolName(e.Call, e.Attempt), toolTimeout(def), giveUp, func(ctx context.Context) run.Command {
+				return a.callTool(ctx, s, call, e)
+			}, func(p any) run.Command {
+				return run.RecordTool{Call: e.Call, Attempt: e.Attempt, Error: "an internal error ended the call", Output: "Error: an internal error ended the call.\n" + tool.ErrorHint, Now: a.moment().Now}
+			})
+		}
+	}
+}
+
+func modelName(call int) string                { return fmt.Sprintf("model:%d", call) }
+func toolName(call string, attempt int) string { return fmt.Sprintf("tool:%s:%d", call, attempt) }
+
+// start runs work in a goroutine under its own deadline. A panic in it becomes
+// a report, its stack goes to the log only.
+func (a *actor) start(ctx context.Context, name string, timeout time.Duration, giveUp run.Command, act func(context.Context) run.Command, failed func(any) run.Command) {
+	workCtx, cancel := context.WithCancelCause(ctx)
+	stop := a.runner.Clock.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
+	a.inflight[name] = &effort{cancel: cancel, giveUp: giveUp}
+	go func() {
+		defer cancel(nil)
+		defer stop()
+		report := func() (c run.Command) {
+			defer func() {
+				if p := recover(); p != nil {
+					a.runner.Log.Error("panic in an effect", "run", a.key.run, "effect", name, "panic", p, "stack", string(debug.Stack()))
+					c = failed(p)
+				}
+			}()
+			return act(workCtx)
+		}()
+		a.done <- finished{name, report}
+	}()
+}
+
+// cancelStale ends work whose claim is not open any more: the run was stopped,
+// or the call was closed by somebody else.
+func (a *actor) cancelStale(s run.State) {
+	for name, w := range a.inflight {
+		if !a.current(s, name) {
+			w.cancel(errOver)
+		}
+	}
+}
+
+func (a *actor) current(s run.State, name string) bool {
+	if s.Over() {
+		return false
+	}
+	if s.Model != nil && name == modelName(s.Model.Call) && s.Model.Owner == a.runner.Self {
+		return true
+	}
+	for _, c := range s.Open {
+		if c.Status == run.CallRunning && c.Owner == a.runner.Self && name == toolName(c.Call, c.Attempt) {
+			return true
+		}
+	}
+	return false
+}
+
+// handBack ends what can be begun again elsewhere; a tool with side effects may
+// finish within the drain time.
+func (a *actor) handBack() {
+	for _, w := range a.inflight {
+		if w.giveUp != nil {
+			w.cancel(errHandBack)
+			continue
+		}
+		a.runner.Clock.AfterFunc(a.runner.Drain, func() { w.cancel(errHandBack) })
+	}
+	for name, w := range a.inflight {
+		if a.r.State.Model != nil && name == modelName(a.r.State.Model.Call) {
+			w.cancel(errHandBack)
+		}
+	}
+}
+
+func (a *actor) cancelAll(cause error) {
+	n := len(a.inflight)
+	for _, w := range a.inflight {
+		w.cancel(cause)
+	}
+	go func() { // nobody else takes the reports any more
+		for range n {
+			<-a.done
+		}
+	}()
+}
+
+func (a *actor) ending() <-chan struct{} {
+	return a.runner.ending
+}
+
+func (a *actor) isEnding() bool {
+	select {
+	case <-a.runner.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish releases what a run that is over still holds.
+func (a *actor) finish(ctx context.Context) {
+	a.runner.Tools.CleanRun(ctx, a.key.run)
+	for call := 1; call <= a.r.State.ModelCalls; call++ {
+		stream := event.Stream{Tenant: a.key.tenant, Category: event.CategoryDelta, ID: run.DeltaID(a.key.run, call)}
+		if err := a.runner.Store.Trim(ctx, stream); err != nil {
+			a.runner.Log.Warn("trim the deltas of a run; the next start does it", "run", a.key.run, "error", err)
+			return
+		}
+	}
+}
+
+// forget removes the actor without parking the run: the next start finds it.
+func (a *actor) forget() {
+	a.runner.mu.Lock()
+	defer a.runner.mu.Unlock()
+	delete(a.runner.actors, a.key)
+}
+
+func (a *actor) retryLater(ctx context.Context, d time.Duration) {
+	a.forget()
+	a.runner.mu.Lock()
+	defer a.runner.mu.Unlock()
+	a.runner.parked[a.key] = parking{session: a.session, version: a.version(),
+		cancel: a.runner.Clock.AfterFunc(d, func() { a.runner.wake(ctx, a.key, a.session, 0) })}
+}
+
+func (a *actor) modelTimeout(s run.State, now time.Time) time.Duration {
+	d := s.Start.Limits.ModelDeadline()
+	if end := s.Start.Deadline; !end.IsZero() && s.Synthesis == "" {
+		d = max(time.Millisecond, min(d, end.Sub(now)))
+	}
+	return d
+}
+
+func toolTimeout(def tool.Definition) time.Duration {
+	if def.Timeout > 0 {
+		return def.Timeout
+	}
+	return tool.DefaultTimeout
+}

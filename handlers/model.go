@@ -1,0 +1,193 @@
+package handlers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/tool"
+)
+
+// maxReplyText bounds text and reasoning of one reply, in bytes each.
+const maxReplyText = 2 << 20
+
+// callModel makes the model call that was claimed and gives the report.
+func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallStarted) run.Command {
+	r := a.runner
+	fail := run.RecordFailure{Call: claim.Call}
+	finish := func(err *ModelError, segments []run.Segment) run.Command {
+		fail.Code, fail.Status, fail.Message = err.Code, err.Status, err.Message
+		fail.Transient, fail.RetryAfter = err.Transient, err.RetryAfter
+		fail.Text, fail.Reasoning, fail.Shown = run.Compact(segments)
+		fail.Now = r.Clock.Now().UTC()
+		return fail
+	}
+	if err := a.loadHistory(ctx, s); err != nil {
+		return finish(&ModelError{Code: "history", Message: "the earlier turns of the session can't be read: " + err.Error(), Transient: true}, nil)
+	}
+	model, err := r.Models.Model(s.Start.Agent.Model)
+	if err != nil {
+		return finish(asModelError(err), nil)
+	}
+	req := a.request(s, claim.Purpose)
+	show := &shower{state: s, began: claim.At, now: r.Clock.Now, tool: claim.Purpose == run.PurposeRound,
+		out: newDeltaWriter(r.Commands.Deltas, a.key.tenant, run.DeltaID(a.key.run, claim.Call), r.Commands.NewID,
+			func() event.Envelope {
+				return event.Envelope{Time: r.Clock.Now().UTC(), Meta: event.Metadata{Correlation: s.Start.Session}}
+			})}
+	reply, err := model.Chat(ctx, req, func(d ModelDelta) error { return show.delta(ctx, d) })
+	show.close(ctx)
+	show.out.flush()
+	now := r.Clock.Now().UTC()
+	switch {
+	case errors.Is(context.Cause(ctx), errHandBack):
+		lost := run.RecordLostModel{Moment: a.moment(), Call: claim.Call}
+		lost.Text, lost.Reasoning, lost.Shown = run.Compact(show.segments)
+		return lost
+	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return finish(&ModelError{Code: "timeout", Message: "the model did not finish within " + s.Start.Limits.ModelDeadline().String(), Transient: true}, show.segments)
+	case errors.Is(err, errFenced), err != nil && ctx.Err() != nil:
+		// Fenced and yet alive: whoever closed the stream died before the fact
+		// that it wanted to append, so the call is made again.
+		return finish(&ModelError{Code: "interrupted", Message: "the model call was interrupted", Transient: true}, show.segments)
+	case err != nil:
+		return finish(asModelError(err), show.segments)
+	}
+	out := run.RecordReply{Call: claim.Call, Calls: reply.Calls, Finish: reply.Finish, Model: reply.Model, Usage: reply.Usage,
+		RequestDigest: digest(req), Duration: now.Sub(claim.At), Now: now}
+	out.Text, out.Reasoning, out.Shown = run.Compact(show.segments)
+	return out
+}
+
+func asModelError(err error) *ModelError {
+	var m *ModelError
+	if errors.As(err, &m) {
+		return m
+	}
+	return &ModelError{Code: "connection", Message: err.Error(), Transient: true}
+}
+
+func digest(req ModelRequest) string {
+	b, err := json.Marshal(req)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// shower turns deltas of the model into what readers see, in order.
+type shower struct {
+	state    run.State
+	began    time.Time
+	now      func() time.Time
+	tool     bool // calls may be announced
+	out      *deltaWriter
+	segments []run.Segment
+
+	thinking bool   // a thinking block is open
+	blank    string // white space held back until something else follows
+	size     int
+	calls    map[int]*announced
+	taken    map[string]bool
+}
+
+type announced struct {
+	thought *thoughtReader // of the thinking tool's arguments
+}
+
+func (w *shower) delta(ctx context.Context, d ModelDelta) error {
+	var out []run.Segment
+	switch {
+	case d.Reasoning != "":
+		if text, ok := w.hold(d.Reasoning, w.thinking); ok {
+			w.thinking = true
+			out = append(out, run.Segment{Kind: run.SegThought, Text: text})
+		}
+	case d.Content != "":
+		out = w.closeThinking(out)
+		out = append(out, run.Segment{Kind: run.SegAnswer, Text: d.Content})
+	}
+	if d.Call != nil && w.tool {
+		out = w.call(out, *d.Call)
+	}
+	return w.emit(ctx, out)
+}
+
+// hold keeps leading white space of a thinking block back: a block of nothing
+// else is never shown.
+func (w *shower) hold(text string, begun bool) (string, bool) {
+	if begun {
+		return text, true
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", false
+	}
+	return strings.TrimLeft(text, " \t\r\n"), true
+}
+
+func (w *shower) closeThinking(out []run.Segment) []run.Segment {
+	if !w.thinking {
+		return out
+	}
+	w.thinking = false
+	return append(out, run.Segment{Kind: run.SegClose, MS: max(0, w.now().Sub(w.began).Milliseconds())})
+}
+
+// call announces a call once, and shows the thought in the arguments of the
+// thinking tool while it is being written.
+func (w *shower) call(out []run.Segment, d ModelCallDelta) []run.Segment {
+	if w.calls == nil {
+		w.calls, w.taken = map[int]*announced{}, map[string]bool{}
+	}
+	c := w.calls[d.Index]
+	if c == nil {
+		name := tool.NormalizeName(d.Name)
+		if name == "" || len(w.calls) >= run.MaxCalls {
+			return out
+		}
+		out = w.closeThinking(out)
+		c = &announced{}
+		if name == "thinking" {
+			c.thought = &thoughtReader{}
+		}
+		id := w.state.CallID(d.ID, name, len(w.calls), w.taken)
+		w.taken[id] = true
+		w.calls[d.Index] = c
+		out = append(out, run.Segment{Kind: run.SegCall, ID: id, Name: name})
+	}
+	if c.thought != nil && d.Text != "" {
+		if text := c.thought.write(d.Text); text != "" {
+			out = append(out, run.Segment{Kind: run.SegTool, Text: text})
+		}
+	}
+	return out
+}
+
+func (w *shower) emit(ctx context.Context, out []run.Segment) error {
+	if len(out) == 0 {
+		return nil
+	}
+	for _, s := range out {
+		w.size += len(s.Text)
+	}
+	if w.size > maxReplyText {
+		return &ModelError{Code: "bad_response", Message: "the reply is longer than 2 MiB; the model may be in a loop"}
+	}
+	w.segments = append(w.segments, out...)
+	return w.out.add(ctx, out...)
+}
+
+// close ends what is open at the end of the stream.
+func (w *shower) close(ctx context.Context) {
+	if out := w.closeThinking(nil); len(out) > 0 {
+		w.segments = append(w.segments, out...)
+		_ = w.out.add(ctx, out...) // fenced: the closing fact decides
+	}
+}

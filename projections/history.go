@@ -1,0 +1,171 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/session"
+)
+
+// Message is a message of a conversation as people load it.
+type Message struct {
+	ID        string    `json:"id"`
+	Session   string    `json:"session"`
+	Request   string    `json:"request"`
+	Role      string    `json:"role"` // user or assistant
+	Content   string    `json:"content"`
+	Agent     string    `json:"agent,omitempty"`
+	Model     string    `json:"model,omitempty"`
+	Channel   string    `json:"channel,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Of assistant messages only.
+	Run        string    `json:"run,omitempty"`
+	Completed  bool      `json:"completed"` // nothing more will come
+	Outcome    string    `json:"outcome,omitempty"`
+	EndReason  string    `json:"end_reason,omitempty"`
+	Degraded   bool      `json:"degraded,omitempty"`
+	Fallback   bool      `json:"fallback,omitempty"` // the content is a fixed text
+	ErrorCode  string    `json:"error_code,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	DurationMS int64     `json:"duration_ms,omitempty"`
+	Usage      run.Usage `json:"usage"`
+	Steps      int       `json:"steps"` // documents in the collection "step"
+}
+
+// MessageStep is one reply of the model with its calls. It is a document of its
+// own, so that a long run does not rewrite its past.
+type MessageStep struct {
+	Run       string        `json:"run"`
+	Iteration int           `json:"iteration"`
+	Thought   string        `json:"thought"`
+	Reasoning string        `json:"reasoning,omitempty"`
+	Calls     []MessageCall `json:"calls,omitempty"`
+	At        time.Time     `json:"at"`
+}
+
+// MessageCall is a call of a step with its result.
+type MessageCall struct {
+	ID         string          `json:"id"`
+	Name       string          `json:"name"`
+	Args       json.RawMessage `json:"args"`
+	Raw        string          `json:"raw,omitempty"`
+	Metadata   json.RawMessage `json:"metadata,omitempty"`
+	Closed     bool            `json:"closed"`
+	Success    bool            `json:"success"`
+	Output     string          `json:"output,omitempty"` // only without a display_type
+	Error      string          `json:"error,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	DurationMS int64           `json:"duration_ms"`
+}
+
+// History is the chat history. Index of messages: session, at (unix
+// microseconds; a question is one before its answer). Steps are in collection
+// "step" under StepID, index: run, n.
+var History = Projection{Name: "history", Version: 1, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
+
+// StepCollection is the collection of steps.
+const StepCollection = "step"
+
+// StepID names the document of a run's n-th step.
+func StepID(runID string, n int) string { return fmt.Sprintf("%s:%06d", runID, n) }
+
+func putMessage(v *View, tenant string, m *Message) {
+	Put(v, "", tenant, m.ID, m, map[string]any{"session": m.Session, "at": m.CreatedAt.UnixMicro()})
+}
+
+func putStep(v *View, tenant string, n int, s *MessageStep) {
+	Put(v, StepCollection, tenant, StepID(s.Run, n), s, map[string]any{"run": s.Run, "n": int64(n)})
+}
+
+func foldHistory(v *View, f Fact) {
+	tenant := f.Stream.Tenant
+	if e, ok := f.Event.(session.MessagePosted); ok {
+		putMessage(v, tenant, &Message{ID: e.Message, Session: f.Stream.ID, Request: e.Request, Role: "user", Content: e.Query,
+			Agent: e.Agent, Channel: e.Channel, CreatedAt: e.At, UpdatedAt: e.At, Completed: true})
+		putMessage(v, tenant, &Message{ID: e.Run, Session: f.Stream.ID, Request: e.Request, Role: "assistant", Run: e.Run,
+			Agent: e.Agent, Model: e.Model, Channel: e.Channel, CreatedAt: e.At.Add(time.Microsecond), UpdatedAt: e.At})
+		return
+	}
+	if f.Stream.Category != run.Category {
+		return
+	}
+	m := Get[Message](v, "", tenant, f.Stream.ID)
+	if m == nil || m.Completed {
+		return
+	}
+	m.UpdatedAt = f.Time
+	switch e := f.Event.(type) {
+	case run.RunStarted:
+		m.Model = e.Agent.Model
+	case run.Thought:
+		m.Steps++
+		putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Thought: e.Text, Reasoning: e.Reasoning, At: e.At})
+		if e.Model != "" {
+			m.Model = e.Model
+		}
+	case run.ToolCallRequested:
+		changeStep(v, tenant, m, func(s *MessageStep) {
+			s.Calls = append(s.Calls, MessageCall{ID: e.Call, Name: e.Name, Args: e.Args, Raw: e.Raw, Metadata: e.Metadata})
+		})
+		return // the message itself is unchanged
+	case run.ToolCompleted:
+		changeStep(v, tenant, m, func(s *MessageStep) { s.complete(e) })
+		return
+	case run.RunCompleted:
+		m.Content, m.Completed, m.Outcome, m.EndReason, m.Degraded = e.Answer, true, run.OutcomeCompleted, e.EndReason, e.Degraded
+		m.Fallback = e.Call == 0
+		m.DurationMS, m.Usage = e.DurationMS, e.Usage
+		if e.Call > 0 { // the text stands in the content; the step keeps the reasoning
+			changeStep(v, tenant, m, func(s *MessageStep) { s.Thought = "" })
+		}
+	case run.RunFailed:
+		m.Content, m.Completed, m.Outcome, m.EndReason = e.Text, true, run.OutcomeFailed, e.EndReason
+		m.ErrorCode, m.Error, m.DurationMS, m.Usage = e.Code, e.Message, e.DurationMS, e.Usage
+	case run.RunStopped:
+		m.Content, m.Completed, m.Outcome, m.EndReason = e.Text, true, run.OutcomeStopped, run.EndUser
+		m.DurationMS, m.Usage = e.DurationMS, e.Usage
+		if e.Reasoning != "" {
+			m.Steps++
+			putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Reasoning: e.Reasoning, At: e.At})
+		}
+	default:
+		return
+	}
+	putMessage(v, tenant, m)
+}
+
+func changeStep(v *View, tenant string, m *Message, f func(*MessageStep)) {
+	if m.Steps == 0 {
+		return
+	}
+	if s := Get[MessageStep](v, StepCollection, tenant, StepID(m.ID, m.Steps)); s != nil {
+		f(s)
+		putStep(v, tenant, m.Steps, s)
+	}
+}
+
+func (s *MessageStep) complete(e run.ToolCompleted) {
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		if c.ID != e.Call || c.Closed {
+			continue
+		}
+		c.Closed, c.Success, c.Error, c.Data, c.DurationMS = true, e.Success, e.Error, e.Data, e.DurationMS
+		if !hasDisplayType(e.Data) {
+			c.Output = e.Output
+		}
+	}
+}
+
+// hasDisplayType tells whether the UI shows the data instead of the output.
+func hasDisplayType(data json.RawMessage) bool {
+	var d struct {
+		DisplayType string `json:"display_type"`
+	}
+	return len(data) > 0 && json.Unmarshal(data, &d) == nil && d.DisplayType != ""
+}
