@@ -11,17 +11,20 @@ import (
 // the meaning; mixed ways of quoting keys, unquoted text values, open strings,
 // unescaped inner quotes and brackets closed by the wrong kind are refused.
 const (
-	RepairNested    = "the object was encoded as a string"
-	RepairBefore    = "removed text before the object"
-	RepairAfter     = "removed text after the object"
-	RepairComma     = "removed a trailing comma"
-	RepairClosers   = "added missing closing brackets"
-	RepairEscape    = "kept an invalid escape as a literal backslash"
-	RepairControl   = "escaped a raw control character"
-	RepairLiteral   = "replaced a Python literal"
-	RepairQuotes    = "replaced single quotes"
-	RepairBareKey   = "quoted a bare key"
-	RepairSpace     = "ignored unusual white space"
+	RepairNested  = "the object was encoded as a string"
+	RepairBefore  = "removed text before the object"
+	RepairAfter   = "removed text after the object"
+	RepairComma   = "removed a trailing comma"
+	RepairClosers = "added missing closing brackets"
+	RepairEscape  = "kept an invalid escape as a literal backslash"
+	RepairControl = "escaped a raw control character"
+	RepairLiteral = "replaced a Python literal"
+	RepairQuotes  = "replaced single quotes"
+	RepairBareKey = "quoted a bare key"
+	RepairSpace   = "ignored unusual white space"
+)
+
+const (
 	maxDepth        = 10000 // as encoding/json
 	errInnerQuote   = "unexpected text after a string: a quote inside the string is not escaped, or a comma is missing"
 	errMixedKeys    = "keys are quoted in different ways, so a quote may be missing"
