@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"refold/domain/event"
+	"refold/handlers"
+)
+
+// partSize is how much of a blob one row holds, in bytes.
+const partSize = 1 << 20
+
+// maxBlob is the largest content that is taken, in bytes.
+const maxBlob = 1 << 30
+
+// Blobs is the handlers.Blobs of a DB.
+type Blobs struct{ db *DB }
+
+var _ handlers.Blobs = (*Blobs)(nil)
+
+// Put implements handlers.Blobs. Content of more than 1 GiB, or without a
+// tenant, is event.ErrInvalid.
+func (b *Blobs) Put(ctx context.Context, tenant string, content []byte) (string, error) {
+	if tenant == "" || len(content) > maxBlob {
+		return "", fmt.Errorf("%w: content needs a tenant and at most %d bytes", event.ErrInvalid, maxBlob)
+	}
+	sum := sha256.Sum256(content)
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	if err := b.db.submit(ctx, &putJob{tenant, digest, content}); err != nil {
+		return "", err
+	}
+	return digest, nil
+}
+
+type putJob struct {
+	tenant, digest string
+	content        []byte
+}
+
+func (j *putJob) durable() bool { return true }
+func (j *putJob) size() int     { return len(j.content) }
+
+func (j *putJob) run(w *writer) (refused, err error) {
+	put, err := w.stmt("INSERT INTO blob (tenant, digest, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(put.BindText(1, j.tenant), put.BindText(2, j.digest), put.BindInt64(3, int64(len(j.content))), put.Exec()); err != nil {
+		return nil, err
+	}
+	if w.conn.Changes() == 0 {
+		return nil, nil // already there
+	}
+	id := w.conn.LastInsertRowID()
+	part, err := w.stmt("INSERT INTO blob_part (blob, part, content) VALUES (?, ?, ?)")
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i*partSize < len(j.content); i++ {
+		piece := j.content[i*partSize : min((i+1)*partSize, len(j.content))]
+		if err := errors.Join(part.BindInt64(1, id), part.BindInt(2, i), part.BindBlob(3, piece), part.Exec()); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Open implements handlers.Blobs. The content is read in parts of 1 MiB as the
+// reader gets to them, under ctx. One goroutine at a time.
+func (b *Blobs) Open(ctx context.Context, tenant, digest string) (io.ReadSeekCloser, int64, error) {
+	c := &content{ctx: ctx, db: b.db, part: -1}
+	err := b.db.read(ctx, func(r *reader) error {
+		q, err := r.stmt("SELECT id, size FROM blob WHERE tenant = ? AND digest = ?")
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(q.BindText(1, tenant), q.BindText(2, digest)); err != nil {
+			return err
+		}
+		if q.Step() {
+			c.id, c.size = q.ColumnInt64(0), q.ColumnInt64(1)
+		}
+		return errors.Join(q.Err(), q.Reset())
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if c.id == 0 {
+		return nil, 0, fmt.Errorf("%w: %s", handlers.ErrNoBlob, digest)
+	}
+	return c, c.size, nil
+}
+
+// content reads one blob.
+type content struct {
+	ctx           context.Context
+	db            *DB
+	id, size, off int64
+	part          int64 // which part buf holds; -1 for none
+	buf           []byte
+}
+
+// Read implements io.Reader.
+func (c *content) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if c.off >= c.size {
+		return 0, io.EOF
+	}
+	if part := c.off / partSize; part != c.part {
+		if err := c.load(part); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.buf[c.off-c.part*partSize:])
+	c.off += int64(n)
+	return n, nil
+}
+
+func (c *content) load(part int64) error {
+	c.part = -1
+	err := c.db.read(c.ctx, func(r *reader) error {
+		q, err := r.stmt("SELECT content FROM blob_part WHERE blob = ? AND part = ?")
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(q.BindInt64(1, c.id), q.BindInt64(2, part)); err != nil {
+			return err
+		}
+		c.buf = c.buf[:0]
+		if q.Step() {
+			c.buf = q.ColumnBlob(0, c.buf)
+		}
+		return errors.Join(q.Err(), q.Reset())
+	})
+	if err != nil {
+		return err
+	}
+	if want := min(c.size-part*partSize, partSize); int64(len(c.buf)) != want {
+		return fmt.Errorf("%w: part %d of blob %d has %d bytes, not %d", event.ErrCorrupt, part, c.id, len(c.buf), want)
+	}
+	c.part = part
+	return nil
+}
+
+// Seek implements io.Seeker.
+func (c *content) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += c.off
+	case io.SeekEnd:
+		offset += c.size
+	}
+	if offset < 0 {
+		return c.off, errors.New("seek before the start of the content")
+	}
+	c.off = offset
+	return offset, nil
+}
+
+// Close implements io.Closer.
+func (c *content) Close() error {
+	c.buf, c.part = nil, -1
+	return nil
+}
