@@ -1,0 +1,170 @@
+package extractive
+
+import (
+	"strings"
+	"unicode"
+)
+
+// term is something that the question is about: the stem of a word, or two
+// neighbouring characters of a script without spaces.
+type term struct {
+	text string // as compared, lower case
+	word string // as asked
+	han  bool   // matches anywhere, not only at the start of a word
+}
+
+// maxTerms bounds the work for long questions.
+const maxTerms = 24
+
+var stopWords = setOf(`a about after all also am an and any are as at be been before being but by can could did do does doing
+done down during each either else ever every find for from get give got had has have having he hear her here him his how i if in into is it its
+just know let like list long look make many may me might more most much must my need no not of off on one only or other our out over own
+please say shall she should show so some such tell than thank that the their them then there these they this those through to too under until up
+us use very want was we were what when where whether which while who whom whose why will with would you your file files document documents
+hello hi thanks explain describe mean means`)
+
+// stopRunes are Chinese words that carry no subject, longest first where one
+// begins another.
+var stopRunes = strings.NewReplacer(pairs(`为什么 怎么样 怎么办 是不是 能不能 可不可以 有没有 是什么 请问一下 请问 告诉 什么 怎么 怎样 如何 多少 哪些 哪里 哪个 哪一 多久 几天 几个
+可以 需要 应该 能够 是否 一下 我们 你们 他们 它们 我 你 您 他 她 它 这个 那个 这些 那些 关于 以及 或者 还是 如果 的话 文件 文档 查找 帮忙 帮 请
+的 了 吗 呢 吧 啊 呀 么 是 在 有 和 与 或 就 都 也 还 要 会 能 对 从 到 被 把 给 让 用 于 之 其 及 并 但 而 且 谁 何 几 哪 这 那 说 想 很 最 更 可`)...)
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		set[w] = true
+	}
+	return set
+}
+
+func pairs(words string) []string {
+	var list []string
+	for _, w := range strings.Fields(words) {
+		list = append(list, w, " ")
+	}
+	return list
+}
+
+func hasHan(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+}
+
+// unspaced tells whether a rune is of a script that is written without spaces.
+func unspaced(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
+}
+
+// termsOf gives the distinct terms of a question in their order.
+func termsOf(question string) []term {
+	var list []term
+	seen := map[string]bool{}
+	add := func(t term) {
+		if !seen[t.text] && len(list) < maxTerms {
+			seen[t.text] = true
+			list = append(list, t)
+		}
+	}
+	if hasHan(question) {
+		question = stopRunes.Replace(question)
+	}
+	for _, run := range runs(question) {
+		if runes := []rune(run); unspaced(runes[0]) {
+			if len(runes) == 1 {
+				continue
+			}
+			for i := range len(runes) - 1 {
+				add(term{text: string(runes[i : i+2]), word: run, han: true})
+			}
+			continue
+		}
+		lower := strings.ToLower(run)
+		if stem := stemOf(lower); !stopWords[lower] && len(stem) > 1 {
+			add(term{text: stem, word: run})
+		}
+	}
+	return list
+}
+
+// runs cuts text into words and into stretches of an unspaced script.
+func runs(text string) []string {
+	var list []string
+	var b strings.Builder
+	script := false
+	end := func() {
+		if b.Len() > 0 {
+			list = append(list, b.String())
+			b.Reset()
+		}
+	}
+	for _, r := range text {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
+			end()
+			continue
+		}
+		if unspaced(r) != script {
+			end()
+			script = !script
+		}
+		b.WriteRune(r)
+	}
+	end()
+	return list
+}
+
+// stemOf takes common English endings off a lower-case word, so that refund,
+// refunds and refunded are one.
+func stemOf(w string) string {
+	if !isASCII(w) || len(w) < 4 {
+		return w
+	}
+	for _, s := range []struct{ ending, instead string }{
+		{"ational", "ate"}, {"ations", "at"}, {"ation", "at"}, {"ments", ""}, {"ment", ""}, {"ances", ""}, {"ance", ""},
+		{"ies", "y"}, {"ied", "y"}, {"ings", ""}, {"ing", ""}, {"edly", ""}, {"ed", ""}, {"ers", ""}, {"er", ""},
+		{"ally", ""}, {"ly", ""}, {"als", ""}, {"al", ""}, {"sses", "ss"}, {"es", ""}, {"ss", "ss"}, {"s", ""}, {"e", ""},
+	} {
+		if base, ok := strings.CutSuffix(w, s.ending); ok && len(base) >= 3 {
+			w = base + s.instead
+			break
+		}
+	}
+	if n := len(w); n > 3 && w[n-1] == w[n-2] && strings.IndexByte("aeiouls", w[n-1]) < 0 {
+		w = w[:n-1] // planned, plan
+	}
+	if w, ok := strings.CutSuffix(w, "e"); ok && len(w) >= 3 {
+		return w
+	}
+	if base, ok := strings.CutSuffix(w, "y"); ok && len(base) >= 3 {
+		return base // so that the search finds both policy and policies
+	}
+	return w
+}
+
+// found tells for each term whether text has it.
+func found(terms []term, text string) []bool {
+	text = strings.ToLower(text)
+	var stems []string
+	hits := make([]bool, len(terms))
+	for i, t := range terms {
+		if t.han {
+			hits[i] = strings.Contains(text, t.text)
+			continue
+		}
+		if stems == nil {
+			stems = []string{""}
+			for _, w := range runs(text) {
+				stems = append(stems, stemOf(w))
+			}
+		}
+		for _, s := range stems {
+			if s == t.text || len(t.text) >= 4 && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
+				hits[i] = true
+				break
+			}
+		}
+	}
+	return hits
+}

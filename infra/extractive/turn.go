@@ -1,0 +1,115 @@
+package extractive
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"refold/handlers"
+)
+
+// turn is the question that a request is about and what was done for it so far.
+type turn struct {
+	question string
+	chinese  bool
+	terms    []term
+	tools    map[string]bool
+	parallel bool
+	made     map[string]bool // calls made, by callKey
+	rounds   int
+	evidence evidence
+}
+
+// request is a call to make.
+type request struct{ tool, arguments string }
+
+func callKey(tool, arguments string) string { return tool + "\x00" + arguments }
+
+// The engine puts the context of a turn in front of its question, and where no
+// tools can be used it hands results over as text.
+var (
+	contextEnd = "</runtime_context>"
+	mustUse    = regexp.MustCompile(`(?s)^\s*<must_use>.*?</must_use>`)
+	handedOver = regexp.MustCompile(`(?m)^Tool (\S+) returned:[ \t]*\n`)
+)
+
+func readTurn(req handlers.ModelRequest) *turn {
+	t := &turn{tools: map[string]bool{}, made: map[string]bool{}, parallel: req.Parallel}
+	for _, d := range req.Tools {
+		t.tools[d.Name] = true
+	}
+	start := -1
+	for i, m := range req.Messages {
+		if m.Role == handlers.RoleUser && (start < 0 || strings.Contains(m.Content, contextEnd) || !strings.Contains(req.Messages[start].Content, contextEnd)) {
+			start = i
+		}
+	}
+	if start < 0 {
+		return t
+	}
+	asked := req.Messages[start].Content
+	if i := strings.LastIndex(asked, contextEnd); i >= 0 {
+		asked = asked[i+len(contextEnd):]
+	}
+	asked = mustUse.ReplaceAllString(asked, "")
+	sections := handedOver.FindAllStringSubmatchIndex(asked, -1)
+	t.question = asked
+	if len(sections) > 0 {
+		t.question = asked[:sections[0][0]]
+	}
+	t.question = strings.TrimSpace(t.question)
+	t.chinese = hasHan(t.question)
+	t.terms = termsOf(t.question)
+	for i, s := range sections {
+		end := len(asked)
+		if i+1 < len(sections) {
+			end = sections[i+1][0]
+		}
+		t.evidence.take(asked[s[2]:s[3]], "", asked[s[1]:end])
+	}
+
+	arguments := map[string]string{} // of the calls, by id
+	for _, m := range req.Messages[start+1:] {
+		switch m.Role {
+		case handlers.RoleAssistant:
+			if len(m.Calls) > 0 {
+				t.rounds++
+			}
+			for _, c := range m.Calls {
+				t.made[callKey(c.Name, compact(c.Arguments))] = true
+				arguments[c.ID] = c.Arguments
+			}
+		case handlers.RoleTool:
+			t.evidence.take(m.Name, arguments[m.CallID], m.Content)
+		}
+	}
+	return t
+}
+
+// compact makes equal arguments equal text, however they were stored.
+func compact(arguments string) string {
+	var v any
+	if json.Unmarshal([]byte(arguments), &v) != nil {
+		return arguments
+	}
+	return encode(v)
+}
+
+// encode is JSON with sorted keys.
+func encode(v any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return "{}"
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// say picks the language of the question.
+func (t *turn) say(english, chinese string) string {
+	if t.chinese {
+		return chinese
+	}
+	return english
+}
