@@ -73,9 +73,17 @@ func escape(s string) string {
 
 func appendTranscript(out []ModelMessage, ms []run.Message) []ModelMessage {
 	for _, m := range ms {
-		out = append(out, ModelMessage{Role: m.Role, Content: m.Content, Reasoning: m.Reasoning, Calls: m.Calls, CallID: m.CallID, Name: m.Name})
+		out = append(out, ModelMessage{Role: m.Role, Content: framed(m), Reasoning: m.Reasoning, Calls: m.Calls, CallID: m.CallID, Name: m.Name})
 	}
 	return out
+}
+
+// framed gives a message's text, with a frame around it if it is from outside.
+func framed(m run.Message) string {
+	if !m.Untrusted || m.Content == "" {
+		return m.Content
+	}
+	return tool.Untrusted(m.Name, m.Content, tool.Boundary(m.CallID, m.Content))
 }
 
 // sanitize makes a request that strict providers take: no empty messages, ids
@@ -144,7 +152,7 @@ func synthesisMessages(s run.State) []ModelMessage {
 		results[i].Content = text
 	}
 	for _, m := range results {
-		out = append(out, ModelMessage{Role: RoleUser, Content: "Tool " + m.Name + " returned:\n" + m.Content})
+		out = append(out, ModelMessage{Role: RoleUser, Content: "Tool " + m.Name + " returned:\n" + framed(m)})
 	}
 	out = append(out, ModelMessage{Role: RoleUser, Content: synthesisInstruction + s.Start.Query})
 	return sanitize(out)

@@ -37,6 +37,7 @@ type ToolOutcome struct {
 	Truncated bool
 	Error     string
 	Data      json.RawMessage
+	Abandoned bool // the tool ignored its deadline: what it did is unknown
 }
 
 // Models gives a model by the name that an agent's configuration uses; "" is

@@ -26,7 +26,7 @@ func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim 
 		case errors.Is(cause, errHandBack):
 			lost.Reason = "the process ended while the call ran"
 			return lost
-		case errors.Is(cause, context.DeadlineExceeded) && !def.Effect.Repeatable():
+		case (out.Abandoned || errors.Is(cause, context.DeadlineExceeded)) && !def.Effect.Repeatable():
 			// It was cut off in the middle: "failed" would be a guess.
 			lost.Reason = "the call did not answer in time"
 			return lost

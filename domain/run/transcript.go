@@ -14,6 +14,7 @@ type Message struct {
 	Calls     []ProposedCall `json:"calls,omitempty"`
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"` // of the tool, on tool messages
+	Untrusted bool           `json:"-"`              // Content is text from outside: frame it
 }
 
 // Transcript is what happened in the run so far as messages, without the
@@ -29,11 +30,11 @@ func (s State) Transcript() []Message {
 		case st.Thought != nil:
 			m := Message{Role: "assistant", Content: st.Thought.Text, Reasoning: st.Thought.Reasoning}
 			if i+1 < len(s.Steps) && len(s.Steps[i+1].Calls) > 0 {
-				out = appendRound(out, m, s.Steps[i+1].Calls)
+				out = s.appendRound(out, m, s.Steps[i+1].Calls)
 			} else if i+1 < len(s.Steps) || len(s.Open) == 0 {
 				out = appendText(out, m)
 			} else if closedAll(s.Open) {
-				out = appendRound(out, m, s.Open)
+				out = s.appendRound(out, m, s.Open)
 			}
 		}
 	}
@@ -56,17 +57,13 @@ func appendText(out []Message, m Message) []Message {
 	return append(out, m)
 }
 
-func appendRound(out []Message, m Message, calls []Call) []Message {
+func (s State) appendRound(out []Message, m Message, calls []Call) []Message {
 	for _, c := range calls {
 		m.Calls = append(m.Calls, ProposedCall{ID: c.Call, Name: c.Name, Arguments: string(c.Args), Metadata: c.Metadata})
 	}
 	out = append(out, m)
 	for _, c := range calls {
-		t := Message{Role: "tool", CallID: c.Call, Name: c.Name}
-		if c.Result != nil {
-			t.Content = c.Result.Output
-		}
-		out = append(out, t)
+		out = append(out, s.result(c))
 	}
 	return out
 }
@@ -82,7 +79,7 @@ func (s State) Turn() []Message {
 	for i, st := range s.Steps {
 		if len(st.Calls) > 0 && i > 0 && s.Steps[i-1].Thought != nil {
 			th := s.Steps[i-1].Thought
-			out = appendRound(out, Message{Role: "assistant", Content: th.Text, Reasoning: th.Reasoning}, st.Calls)
+			out = s.appendRound(out, Message{Role: "assistant", Content: th.Text, Reasoning: th.Reasoning}, st.Calls)
 		}
 	}
 	if !blank(s.Answer) {
@@ -100,7 +97,7 @@ func (s State) ToolResults() []Message {
 	for _, st := range s.Steps {
 		for _, c := range st.Calls {
 			if c.Result != nil {
-				out = append(out, Message{Role: "tool", Name: c.Name, CallID: c.Call, Content: c.Result.Output})
+				out = append(out, s.result(c))
 			}
 		}
 	}
@@ -108,3 +105,12 @@ func (s State) ToolResults() []Message {
 }
 
 var _ tool.State = State{}
+
+func (s State) result(c Call) Message {
+	def, _ := s.Tool(c.Name)
+	m := Message{Role: "tool", CallID: c.Call, Name: c.Name, Untrusted: def.Untrusted}
+	if c.Result != nil {
+		m.Content = c.Result.Output
+	}
+	return m
+}

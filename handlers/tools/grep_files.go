@@ -27,7 +27,7 @@ var grepFilesDefinition = tool.Definition{
 	Description: "Find the lines in the workspace's files that match a pattern. Use it to locate a word, a name or an error text; read the file around a hit afterwards. " +
 		"A plain word or phrase is a valid pattern. Upper and lower case are the same unless the pattern begins with (?-i). " +
 		"Try several wordings when nothing is found.",
-	Effect: tool.ReadOnly,
+	Effect: tool.ReadOnly, Untrusted: true,
 	Schema: json.RawMessage(`{"type":"object","properties":{
 "pattern":{"type":"string","minLength":1,"description":"Regular expression (RE2) for one line, at most 500 bytes."},
 "path":{"type":"string","description":"File or directory, relative to the workspace; default: all of it."},

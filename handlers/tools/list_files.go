@@ -23,7 +23,7 @@ var listFilesDefinition = tool.Definition{
 	Title: "List files",
 	Description: "List the files of the workspace with their sizes in bytes. Use it first, to see what there is; " +
 		"to find text in files, search them instead. Hidden names, .git and node_modules are left out unless named as the path.",
-	Effect: tool.ReadOnly,
+	Effect: tool.ReadOnly, Untrusted: true,
 	Schema: json.RawMessage(`{"type":"object","properties":{
 "path":{"type":"string","description":"Directory, relative to the workspace; default: all of it."},
 "recursive":{"type":"boolean","description":"Whether to go into subdirectories, default true. If false, they are listed with a slash at the end."},

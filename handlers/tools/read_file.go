@@ -29,7 +29,7 @@ var readFileDefinition = tool.Definition{
 	Title: "Read a file",
 	Description: "Show lines of a text file in the workspace, with their numbers. Use it after a search or a listing, to see a hit in full; " +
 		"ask for the lines around the hit rather than for whole long files. The first line of the answer tells which lines of how many are shown.",
-	Effect: tool.ReadOnly,
+	Effect: tool.ReadOnly, Untrusted: true,
 	Schema: json.RawMessage(`{"type":"object","properties":{
 "path":{"type":"string","minLength":1,"description":"File, relative to the workspace."},
 "offset":{"type":"integer","minimum":1,"description":"First line to show, counted from 1; default 1."},

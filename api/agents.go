@@ -1,0 +1,55 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"refold/domain/agent"
+)
+
+// agentJSON is an agent on the wire, as far as this server knows agents.
+type agentJSON struct {
+	ID          string     `json:"id"`
+	Name        string     `json:"name"`
+	Description string     `json:"description"`
+	Avatar      string     `json:"avatar"`
+	IsBuiltin   bool       `json:"is_builtin"`
+	TenantID    int        `json:"tenant_id"`
+	CreatedBy   string     `json:"created_by"`
+	Config      body       `json:"config"`
+	CreatedAt   time.Time  `json:"created_at"`
+	UpdatedAt   time.Time  `json:"updated_at"`
+	DeletedAt   *time.Time `json:"deleted_at"`
+}
+
+func wireAgent(g agent.Agent) agentJSON {
+	return agentJSON{ID: g.ID, Name: g.Name, Description: g.Description, IsBuiltin: true, TenantID: 1, Config: body{
+		"agent_mode": "smart-reasoning", "agent_type": "custom", "system_prompt": g.SystemPrompt, "context_template": "",
+		"model_id": g.Model, "rerank_model_id": "", "temperature": g.Temperature, "max_completion_tokens": g.MaxTokens,
+		"thinking": g.Thinking, "max_iterations": g.MaxRounds, "allowed_tools": g.Tools, "multi_turn_enabled": true,
+		"history_turns": 5, "web_search_enabled": false, "mcp_selection_mode": "none", "skills_selection_mode": "none",
+		"kb_selection_mode": "none",
+	}}
+}
+
+func (a *API) listAgents(w http.ResponseWriter, r *http.Request) {
+	out := []agentJSON{}
+	for _, g := range a.Agents {
+		out = append(out, wireAgent(g))
+	}
+	b := ok(out)
+	b["disabled_own_agent_ids"] = []string{}
+	respond(w, http.StatusOK, b)
+}
+
+func (a *API) getAgent(w http.ResponseWriter, r *http.Request) {
+	for _, g := range a.Agents {
+		if g.ID == chi.URLParam(r, "agent") {
+			respond(w, http.StatusOK, ok(wireAgent(g)))
+			return
+		}
+	}
+	a.fail(w, r, notFound("there is no such agent; see GET /api/v1/agents"))
+}

@@ -1,0 +1,63 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"refold/commands"
+	"refold/domain/agent"
+)
+
+// chatBody is the request of a chat. Fields of the reference that this server
+// has no use for yet are accepted and ignored.
+type chatBody struct {
+	Query        string `json:"query"`
+	AgentID      string `json:"agent_id"`
+	AgentEnabled bool   `json:"agent_enabled"`
+	ModelID      string `json:"summary_model_id"`
+	Channel      string `json:"channel"`
+	Workspace    string `json:"workspace"` // ours: a folder of files on the server
+}
+
+// agentChat posts a message and streams the run that answers it. The run does
+// not depend on the connection: who leaves can come back.
+func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
+	var b chatBody
+	if err := decode(w, r, maxChatBody, &b); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if b.AgentID == "" {
+		if b.AgentEnabled {
+			a.fail(w, r, invalid("agent_id is required when agent mode is enabled"))
+			return
+		}
+		b.AgentID = agent.SmartReasoning
+	}
+	dir, err := a.workspace(r, b.Workspace)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if len(b.Channel) > 64 || len(b.ModelID) > 64 {
+		a.fail(w, r, invalid("channel and summary_model_id have at most 64 bytes"))
+		return
+	}
+	posted, err := a.Commands.PostMessage(r.Context(), caller(r), commands.PostMessage{Session: chi.URLParam(r, "session"),
+		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir})
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	w.Header().Set("X-Refold-Run", posted.Run)
+	positionHeader(w, posted.Position)
+	out := a.stream(w)
+	if _, err := a.readRun(r, out, posted.Run, "", true); err != nil {
+		if !out.begun {
+			a.fail(w, r, err)
+			return
+		}
+		a.broke(r, out, err)
+	}
+}

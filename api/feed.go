@@ -1,0 +1,368 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/session"
+	"refold/projections"
+)
+
+// stream writes SSE frames to one reader. Each write has its own deadline, so a
+// long stream is not cut, and a reader who takes nothing is.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	begun   bool
+}
+
+func (a *API) stream(w http.ResponseWriter) *stream {
+	timeout := a.WriteTimeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
+	return &stream{w: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+// begin sends the headers. From here on errors are frames.
+func (s *stream) begin() error {
+	if s.begun {
+		return nil
+	}
+	s.begun = true
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream;charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Connection", "keep-alive")
+	h.Set("X-Accel-Buffering", "no")
+	s.w.WriteHeader(http.StatusOK)
+	return s.write([]byte("retry: 2000\n\n"))
+}
+
+func (s *stream) write(b []byte) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write(b); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (s *stream) frames(frames []projections.Frame) error {
+	var b []byte
+	for _, f := range frames {
+		b = append(b, "id:"...)
+		b = append(b, f.ID...)
+		b = append(b, "\nevent:message\ndata:"...)
+		b = append(b, f.Data...)
+		b = append(b, "\n\n"...)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return s.write(b)
+}
+
+// resync tells a reader that its place could not be found and that all follows
+// from the start.
+func (s *stream) resync(reason string) error {
+	data, err := json.Marshal(map[string]string{"reason": reason})
+	if err != nil {
+		return err
+	}
+	return s.write([]byte("event:resync\ndata:" + string(data) + "\n\n"))
+}
+
+// place is where a reader wants to go on; "" is the start.
+func place(r *http.Request) string {
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		return id
+	}
+	return r.URL.Query().Get("after")
+}
+
+// after drops the frames up to and including the one with the id; false if it
+// is not among them.
+func after(frames []projections.Frame, id string) ([]projections.Frame, bool) {
+	for i, f := range frames {
+		if f.ID == id {
+			return frames[i+1:], true
+		}
+	}
+	return frames, false
+}
+
+// errLeft says that the reader is gone, or its server is going.
+var errLeft = errors.New("the stream has ended")
+
+// readRun writes a run's frames, from the place named or from its start, and
+// follows it to its terminal frame; with follow false to the end of what is
+// stored. given is the place as the reader sent it.
+func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow bool) (ended bool, err error) {
+	ctx := r.Context()
+	f, stop := a.follow(tenant(r), runID)
+	defer stop()
+	frames, err := f.stored(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := out.begin(); err != nil {
+		return false, errLeft
+	}
+	if from != "" {
+		rest, found := after(frames, from)
+		if !found {
+			if err := out.resync("the place " + quote(from) + " is not one of this stream; all follows from the start"); err != nil {
+				return false, errLeft
+			}
+		}
+		frames = rest
+	}
+	beat := a.Heartbeat
+	if beat == 0 {
+		beat = 15 * time.Second
+	}
+	timer := time.NewTimer(beat)
+	defer timer.Stop()
+	for {
+		if n := len(frames); n > 0 && frames[n-1].Terminal {
+			a.settled(ctx, frames[n-1].ID)
+		}
+		if err := out.frames(frames); err != nil {
+			return false, errLeft
+		}
+		if f.feed.Over() || !follow {
+			return f.feed.Over(), nil
+		}
+		timer.Reset(beat)
+		select {
+		case <-f.sub.notify:
+		case <-timer.C:
+			if err := out.write([]byte(": ping\n\n")); err != nil {
+				return false, errLeft
+			}
+		case <-ctx.Done():
+			return false, errLeft
+		}
+		if frames, err = f.next(ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// settled waits, within bounds, until every view shows the end of the run: who
+// has the terminal frame can read the message.
+func (a *API) settled(ctx context.Context, frameID string) {
+	pos, _, found := projections.SplitFrameID(frameID)
+	if !found {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, viewWait)
+	defer cancel()
+	for _, p := range a.Engine.List {
+		if err := a.Engine.Await(ctx, p, pos); err != nil {
+			a.Log.Warn("a view is behind at the end of a run", "error", err)
+		}
+	}
+}
+
+// broke ends a stream that failed on our side: one terminal frame, no text that
+// is not meant for clients.
+func (a *API) broke(r *http.Request, out *stream, err error) {
+	if errors.Is(err, errLeft) {
+		return
+	}
+	_, code, message, _ := a.explain(r, err)
+	data, mErr := json.Marshal(body{"id": requestID(r), "response_type": "error", "content": message, "done": true,
+		"data": body{"stage": "stream", "error": message, "code": code}})
+	if mErr == nil {
+		_ = out.write([]byte("event:message\ndata:" + string(data) + "\n\n")) // the reader may be gone
+	}
+}
+
+// continueStream replays a run from its start, or from Last-Event-ID, and
+// follows it to its end.
+func (a *API) continueStream(w http.ResponseWriter, r *http.Request) {
+	messageID := r.URL.Query().Get("message_id")
+	if messageID == "" {
+		a.fail(w, r, invalid("message_id is required: the id of the assistant's message"))
+		return
+	}
+	if err := a.ownsRun(r, messageID); err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	a.serveRun(w, r, messageID, true)
+}
+
+func (a *API) serveRun(w http.ResponseWriter, r *http.Request, runID string, follow bool) {
+	out := a.stream(w)
+	if _, err := a.readRun(r, out, runID, place(r), follow); err != nil {
+		if !out.begun {
+			a.fail(w, r, err)
+			return
+		}
+		a.broke(r, out, err)
+	}
+}
+
+// ownsRun checks that the session in the path exists and has the run.
+func (a *API) ownsRun(r *http.Request, runID string) error {
+	s, err := a.Commands.Session(r.Context(), tenant(r), chi.URLParam(r, "session"))
+	if err != nil {
+		return err
+	}
+	if _, _, found := s.Post(runID); !found {
+		return notFound("there is no such message in this session")
+	}
+	return nil
+}
+
+// sessionEvents is the feed of a whole session: all its runs in order, then
+// what happens, until the reader leaves.
+func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
+	follow := r.URL.Query().Get("follow") != "false"
+	if id := r.URL.Query().Get("message_id"); id != "" {
+		if err := a.ownsRun(r, id); err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		a.serveRun(w, r, id, follow)
+		return
+	}
+	id := chi.URLParam(r, "session")
+	sub, stop := a.Tail.subscribe(tenant(r), session.Category, id)
+	defer stop()
+	s, err := a.Commands.Session(r.Context(), tenant(r), id)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	out := a.stream(w)
+	if err := a.readSession(r, out, sub, s, id, follow); err != nil {
+		if !out.begun {
+			a.fail(w, r, err)
+			return
+		}
+		a.broke(r, out, err)
+	}
+}
+
+func (a *API) readSession(r *http.Request, out *stream, sub *subscription, s session.State, id string, follow bool) error {
+	if err := out.begin(); err != nil {
+		return errLeft
+	}
+	next, from := 0, place(r)
+	if from != "" {
+		found, err := a.findRun(r, s, from)
+		if err != nil {
+			return err
+		}
+		if found < 0 {
+			if err := out.resync("the place " + quote(from) + " is not one of this session; all follows from the start"); err != nil {
+				return errLeft
+			}
+			from = ""
+		} else {
+			next = found
+		}
+	}
+	for {
+		for ; next < len(s.Posts); next++ {
+			ended, err := a.readRun(r, out, s.Posts[next].Run, from, follow)
+			if err != nil {
+				return err
+			}
+			from = ""
+			if !ended && !follow {
+				return nil
+			}
+		}
+		if !follow || s.Deleted {
+			return nil
+		}
+		if err := a.quiet(r.Context(), out, sub); err != nil {
+			return err
+		}
+		recs, err := a.Commands.Sessions.Load(r.Context(), tenant(r), id, 0)
+		if err != nil {
+			return err
+		}
+		s = session.State{}
+		for _, rec := range recs {
+			s = session.Evolve(s, rec.Event)
+		}
+	}
+}
+
+// quiet waits for news of the session, with heartbeats.
+func (a *API) quiet(ctx context.Context, out *stream, sub *subscription) error {
+	beat := a.Heartbeat
+	if beat == 0 {
+		beat = 15 * time.Second
+	}
+	timer := time.NewTicker(beat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-sub.notify:
+			sub.take()
+			return nil
+		case <-timer.C:
+			if err := out.write([]byte(": ping\n\n")); err != nil {
+				return errLeft
+			}
+		case <-ctx.Done():
+			return errLeft
+		}
+	}
+}
+
+// findRun finds the run in whose frames a place lies, -1 if in none: the newest
+// run that began at or before it and has that very frame.
+func (a *API) findRun(r *http.Request, s session.State, id string) (int, error) {
+	pos, _, valid := projections.SplitFrameID(id)
+	if !valid {
+		return -1, nil
+	}
+	for i := len(s.Posts) - 1; i >= 0; i-- {
+		first, err := a.Store.Read(r.Context(), event.Stream{Tenant: tenant(r), Category: run.Category, ID: s.Posts[i].Run}, 0, 1)
+		if err != nil {
+			return -1, err
+		}
+		if len(first) == 0 || first[0].Position > pos {
+			continue
+		}
+		f, stop := a.follow(tenant(r), s.Posts[i].Run)
+		frames, err := f.stored(r.Context())
+		stop()
+		if err != nil {
+			return -1, err
+		}
+		if _, found := after(frames, id); found {
+			return i, nil
+		}
+		return -1, nil
+	}
+	return -1, nil
+}
+
+func quote(s string) string {
+	if len(s) > 60 {
+		s = s[:60] + "..."
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}

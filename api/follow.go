@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/projections"
+)
+
+// follower brings one run's frames to one reader: first what is stored, then
+// what happens, without a gap and without a repetition, because it subscribes
+// before it reads and counts versions.
+type follower struct {
+	api    *API
+	tenant string
+	run    string
+	feed   projections.RunFeed
+	sub    *subscription
+
+	version int64 // of the run's stream
+	call    int   // model call whose deltas are read
+	deltas  int64 // version of its transient stream
+	pieces  int   // segments of it
+}
+
+func (a *API) follow(tenant, runID string) (*follower, func()) {
+	sub, stop := a.Tail.subscribe(tenant, run.Category, runID)
+	return &follower{api: a, tenant: tenant, run: runID, sub: sub}, stop
+}
+
+// stored gives the frames that the store has and the follower had not.
+func (f *follower) stored(ctx context.Context) ([]projections.Frame, error) {
+	recs, err := f.api.Commands.Runs.Load(ctx, f.tenant, f.run, f.version)
+	if err != nil {
+		return nil, err
+	}
+	var out []projections.Frame
+	for _, rec := range recs {
+		out = append(out, f.fact(rec)...)
+	}
+	if f.feed.Call() == 0 {
+		return out, nil
+	}
+	deltas, err := f.api.Commands.Deltas.Load(ctx, f.tenant, run.DeltaID(f.run, f.feed.Call()), f.deltas)
+	if err != nil {
+		return nil, err
+	}
+	for _, rec := range deltas {
+		out = append(out, f.delta(rec.Version, rec.Event)...)
+	}
+	return out, nil
+}
+
+func (f *follower) fact(rec event.Recorded[run.Event]) []projections.Frame {
+	f.version = rec.Version
+	frames := f.feed.Fact(rec)
+	if f.feed.Call() != f.call {
+		f.call, f.deltas, f.pieces = f.feed.Call(), 0, 0
+	}
+	return frames
+}
+
+func (f *follower) delta(version int64, d run.Delta) []projections.Frame {
+	f.deltas = version
+	frames := f.feed.Delta(f.pieces, d.Segments)
+	f.pieces += len(d.Segments)
+	return frames
+}
+
+// next gives the frames of what has happened since, nil if nothing has.
+func (f *follower) next(ctx context.Context) ([]projections.Frame, error) {
+	batch, fell := f.sub.take()
+	var out []projections.Frame
+	for _, raw := range batch {
+		frames, gap, err := f.take(raw)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, frames...)
+		fell = fell || gap
+		if fell {
+			break
+		}
+	}
+	if fell {
+		frames, err := f.stored(ctx)
+		return append(out, frames...), err
+	}
+	return out, nil
+}
+
+// take folds one event of the tail; gap tells that one before it is missing.
+func (f *follower) take(raw event.Raw) (frames []projections.Frame, gap bool, err error) {
+	if raw.Stream.Category == run.Category {
+		if raw.Version <= f.version {
+			return nil, false, nil
+		}
+		if raw.Version != f.version+1 {
+			return nil, true, nil
+		}
+		rec, err := event.Record(run.Codec, raw)
+		if err != nil {
+			return nil, false, err
+		}
+		return f.fact(rec), false, nil
+	}
+	if f.feed.Call() == 0 || raw.Stream.ID != run.DeltaID(f.run, f.feed.Call()) || raw.Version <= f.deltas {
+		return nil, false, nil
+	}
+	if raw.Version != f.deltas+1 {
+		return nil, true, nil
+	}
+	rec, err := event.Record(run.DeltaCodec, raw)
+	if err != nil {
+		return nil, false, err
+	}
+	return f.delta(rec.Version, rec.Event), false, nil
+}

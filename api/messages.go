@@ -1,0 +1,169 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"refold/domain/run"
+	"refold/projections"
+)
+
+// messageJSON is a message on the wire. The fields after deleted_at are ours.
+type messageJSON struct {
+	ID         string     `json:"id"`
+	SessionID  string     `json:"session_id"`
+	RequestID  string     `json:"request_id"`
+	Content    string     `json:"content"`
+	Role       string     `json:"role"`
+	References []any      `json:"knowledge_references"`
+	Steps      []stepJSON `json:"agent_steps,omitempty"`
+	Completed  bool       `json:"is_completed"`
+	Fallback   bool       `json:"is_fallback,omitempty"`
+	DurationMS int64      `json:"agent_duration_ms,omitempty"`
+	Channel    string     `json:"channel,omitempty"`
+	AgentID    string     `json:"agent_id,omitempty"`
+	ModelID    string     `json:"model_id,omitempty"`
+	CreatedAt  time.Time  `json:"created_at"`
+	UpdatedAt  time.Time  `json:"updated_at"`
+	DeletedAt  *time.Time `json:"deleted_at"`
+
+	RunID     string        `json:"run_id,omitempty"`
+	Outcome   string        `json:"outcome,omitempty"`
+	EndReason string        `json:"end_reason,omitempty"`
+	Degraded  bool          `json:"degraded,omitempty"`
+	Error     *messageError `json:"error,omitempty"`
+	Usage     *run.Usage    `json:"usage,omitempty"`
+}
+
+type messageError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type stepJSON struct {
+	Iteration int        `json:"iteration"`
+	Thought   string     `json:"thought"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
+	Calls     []callJSON `json:"tool_calls"`
+	Timestamp time.Time  `json:"timestamp"`
+}
+
+type callJSON struct {
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Args     any             `json:"args"`
+	Result   *resultJSON     `json:"result"`
+	Duration int64           `json:"duration"`
+	Metadata json.RawMessage `json:"provider_metadata,omitempty"`
+}
+
+type resultJSON struct {
+	Success bool            `json:"success"`
+	Output  string          `json:"output"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// loadMessages gives the newest messages before a time, oldest first.
+func (a *API) loadMessages(w http.ResponseWriter, r *http.Request) {
+	limit, err := number(r, "limit", 20, 0, maxPage)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	before, err := moment(r, "before_time")
+	if err == nil {
+		_, err = a.Commands.Session(r.Context(), tenant(r), chi.URLParam(r, "session"))
+	}
+	if err == nil {
+		err = a.fresh(r, projections.History)
+	}
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	q := projections.Query{Collection: projections.History.ID(), Tenant: tenant(r), Limit: limit,
+		Where:   []projections.Where{{Field: "session", Op: "=", Value: chi.URLParam(r, "session")}},
+		OrderBy: []projections.Order{{Field: "at", Desc: true}}}
+	if !before.IsZero() {
+		q.Where = append(q.Where, projections.Where{Field: "at", Op: "<", Value: before.UnixMicro()})
+	}
+	p, err := a.Documents.Find(r.Context(), q)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	rows, err := documents[projections.Message](p.Documents)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	slices.Reverse(rows)
+	out := make([]messageJSON, len(rows))
+	for i, m := range rows {
+		if out[i], err = a.wireMessage(r, m); err != nil {
+			a.fail(w, r, err)
+			return
+		}
+	}
+	respond(w, http.StatusOK, ok(out))
+}
+
+func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, error) {
+	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: []any{},
+		Completed: m.Completed, Fallback: m.Fallback, DurationMS: m.DurationMS, Channel: m.Channel, AgentID: m.Agent, ModelID: m.Model,
+		CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, RunID: m.Run, Outcome: m.Outcome, EndReason: m.EndReason, Degraded: m.Degraded}
+	if m.Role != "assistant" {
+		return out, nil
+	}
+	if m.ErrorCode != "" {
+		out.Error = &messageError{m.ErrorCode, m.Error}
+	}
+	if m.Usage.Total > 0 {
+		out.Usage = &m.Usage
+	}
+	if m.Steps == 0 {
+		return out, nil
+	}
+	keys := make([]projections.Key, m.Steps)
+	for n := range keys {
+		keys[n] = projections.Key{Collection: projections.History.ID() + "." + projections.StepCollection, Tenant: tenant(r),
+			ID: projections.StepID(m.ID, n+1)}
+	}
+	docs, err := a.Documents.Get(r.Context(), keys...)
+	if err != nil {
+		return out, err
+	}
+	slices.SortFunc(docs, func(x, y projections.Document) int { return strings.Compare(x.ID, y.ID) })
+	steps, err := documents[projections.MessageStep](docs)
+	if err != nil {
+		return out, err
+	}
+	for _, s := range steps {
+		out.Steps = append(out.Steps, wireStep(s))
+	}
+	return out, nil
+}
+
+func wireStep(s projections.MessageStep) stepJSON {
+	out := stepJSON{Iteration: s.Iteration, Thought: s.Thought, Reasoning: s.Reasoning, Calls: []callJSON{}, Timestamp: s.At}
+	for _, c := range s.Calls {
+		call := callJSON{ID: c.ID, Name: c.Name, Args: c.Args, Duration: c.DurationMS, Metadata: c.Metadata}
+		if c.Raw != "" && string(c.Args) == "{}" {
+			call.Args = map[string]string{"_raw": c.Raw}
+		}
+		if c.Closed {
+			call.Result = &resultJSON{Success: c.Success, Output: c.Output, Data: c.Data, Error: c.Error}
+			if !strings.HasPrefix(strings.TrimSpace(string(c.Data)), "{") {
+				call.Result.Data = nil
+			}
+		}
+		out.Calls = append(out.Calls, call)
+	}
+	return out
+}

@@ -1,0 +1,150 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"refold/projections"
+)
+
+// Limits of requests.
+const (
+	maxBody     = 1 << 20 // bytes
+	maxChatBody = 4 << 20 // bytes
+	maxPage     = 1000    // rows
+	maxOffset   = 1_000_000
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// decode reads a JSON object into v. Unknown fields are ignored, an empty body
+// is an empty object; a field of the wrong type is named.
+func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return err
+		}
+		return invalid("the request body could not be read: " + err.Error())
+	}
+	if len(strings.TrimSpace(string(raw))) == 0 {
+		return nil
+	}
+	if !utf8.Valid(raw) {
+		return invalid("the request body is not valid UTF-8")
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		var typ *json.UnmarshalTypeError
+		var syntax *json.SyntaxError
+		switch {
+		case errors.As(err, &typ) && typ.Field == "":
+			return invalid("the request body must be a JSON object, not " + typ.Value)
+		case errors.As(err, &typ):
+			return invalid(fmt.Sprintf("the field %q must be %s, not %s", typ.Field, kindName(typ.Type.Kind().String()), typ.Value))
+		case errors.As(err, &syntax):
+			return invalid(fmt.Sprintf("the request body is not valid JSON at byte %d: %s", syntax.Offset, syntax.Error()))
+		}
+		return invalid("the request body is not valid JSON: " + err.Error())
+	}
+	return nil
+}
+
+func kindName(kind string) string {
+	switch {
+	case kind == "string":
+		return "a string"
+	case kind == "bool":
+		return "true or false"
+	case kind == "slice":
+		return "an array"
+	case kind == "struct", kind == "map":
+		return "an object"
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"):
+		return "a number"
+	}
+	return "of another type"
+}
+
+// paging reads page, page_size and cursor.
+func paging(r *http.Request) (page, size int, cursor string, err error) {
+	if page, err = number(r, "page", 1, 0, maxOffset); err != nil {
+		return
+	}
+	if size, err = number(r, "page_size", 20, 0, maxPage); err != nil {
+		return
+	}
+	if page == 0 {
+		page = 1
+	}
+	if size == 0 {
+		size = 20
+	}
+	if (page-1)*size > maxOffset {
+		return 0, 0, "", invalid("the page lies too far back; walk with cursor instead")
+	}
+	return page, size, r.URL.Query().Get("cursor"), nil
+}
+
+func number(r *http.Request, name string, missing, low, high int) (int, error) {
+	raw := r.URL.Query().Get(name)
+	if raw == "" {
+		return missing, nil
+	}
+	n, err := strconv.Atoi(raw)
+	if err != nil || n < low || n > high {
+		return 0, invalid(fmt.Sprintf("%s must be a number from %d to %d", name, low, high))
+	}
+	return n, nil
+}
+
+// moment reads an optional RFC 3339 time.
+func moment(r *http.Request, name string) (time.Time, error) {
+	raw := r.URL.Query().Get(name)
+	if raw == "" {
+		return time.Time{}, nil
+	}
+	// A plus sign that was not escaped arrives as a blank.
+	t, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(raw, " ", "+"))
+	if err != nil {
+		return t, invalid(name + " must be a time in RFC 3339 form, for example 2026-01-31T08:00:00Z")
+	}
+	return t, nil
+}
+
+// query starts a query on a read model with the request's paging.
+func query(r *http.Request, collection string, order ...projections.Order) (projections.Query, int, error) {
+	page, size, cursor, err := paging(r)
+	return projections.Query{Collection: collection, Tenant: tenant(r), OrderBy: order, Offset: (page - 1) * size, Limit: size,
+		Cursor: cursor, CountTotal: true}, page, err
+}
+
+// list answers a page in the reference's form, with a cursor for walks.
+func list[T any](w http.ResponseWriter, rows []T, page int, q projections.Query, p projections.Page) {
+	if rows == nil {
+		rows = []T{}
+	}
+	b := body{"success": true, "data": rows, "total": p.Total, "page": page, "page_size": q.Limit}
+	if p.Next != "" {
+		b["next_cursor"] = p.Next
+	}
+	respond(w, http.StatusOK, b)
+}
+
+// documents decodes the documents of a page.
+func documents[T any](docs []projections.Document) ([]T, error) {
+	out := make([]T, len(docs))
+	for i, d := range docs {
+		if err := json.Unmarshal(d.Body, &out[i]); err != nil {
+			return nil, fmt.Errorf("document %s %s: %w", d.Collection, d.ID, err)
+		}
+	}
+	return out, nil
+}

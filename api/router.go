@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"refold/commands"
+	"refold/domain/agent"
+	"refold/domain/event"
+	"refold/projections"
+)
+
+// DefaultTenant is the tenant of every request as long as there is one only. On
+// the wire it is a number.
+const DefaultTenant = "1"
+
+// API answers HTTP requests. Its fields are set before Handler.
+type API struct {
+	Commands  *commands.Commands
+	Store     event.Store
+	Documents projections.Documents
+	Engine    *projections.Engine
+	Tail      *Tail
+	Log       *slog.Logger
+	Version   string
+	// Key, if set, must be in every request (X-API-Key, or Bearer). Without one
+	// the server is bound to this machine only, and requests must name it so.
+	Key string
+	// LocalKey proves that the caller is a process of the same user on this
+	// machine (it could read the key file): it may name any folder as workspace.
+	LocalKey string
+	// Roots are the folders whose subfolders any caller may name as workspace.
+	Roots []string
+	// Ready gives what is not ready yet, by name; empty when all is well.
+	Ready func(ctx context.Context) map[string]string
+	// Heartbeat is the pause between comments on a quiet stream; 0 = 15 s.
+	Heartbeat time.Duration
+	// WriteTimeout cuts off a reader who takes nothing for so long; 0 = 30 s.
+	WriteTimeout time.Duration
+	// Agents lists the agents to show.
+	Agents []agent.Agent
+}
+
+// Handler is the whole HTTP surface.
+func (a *API) Handler() http.Handler {
+	r := chi.NewRouter()
+	r.Use(a.requestID, a.recoverPanic, a.guard)
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		respond(w, http.StatusMethodNotAllowed, errorBody(1004, "this route does not take "+r.Method, nil))
+	})
+	for _, path := range []string{"/health", "/healthz"} {
+		r.Get(path, a.health)
+		r.Head(path, a.health)
+	}
+	r.Get("/readyz", a.ready)
+	r.Route("/api/v1", func(r chi.Router) {
+		r.Use(a.authenticate)
+		r.Post("/sessions", a.createSession)
+		r.Get("/sessions", a.listSessions)
+		r.Get("/sessions/continue-stream/{session}", a.continueStream)
+		r.Get("/sessions/{session}", a.getSession)
+		r.Put("/sessions/{session}", a.updateSession)
+		r.Delete("/sessions/{session}", a.deleteSession)
+		r.Post("/sessions/{session}/stop", a.stopRun)
+		r.Get("/sessions/{session}/events", a.sessionEvents)
+		r.Post("/agent-chat/{session}", a.agentChat)
+		r.Get("/messages/{session}/load", a.loadMessages)
+		r.Get("/agent/tool-approvals", a.listApprovals)
+		r.Post("/agent/tool-approvals/{approval}", a.resolveApproval)
+		r.Get("/tool-log", a.listTools)
+		r.Get("/runs", a.listRuns)
+		r.Get("/runs/{run}", a.getRun)
+		r.Get("/agents", a.listAgents)
+		r.Get("/agents/{agent}", a.getAgent)
+	})
+	return r
+}
+
+// workspace checks a folder that a request names.
+func (a *API) workspace(r *http.Request, dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	if !filepath.IsAbs(dir) || len(dir) > 4096 || strings.ContainsRune(dir, 0) {
+		return "", invalid("workspace must be an absolute path")
+	}
+	dir = filepath.Clean(dir)
+	if a.LocalKey != "" && equal(r.Header.Get(LocalKeyHeader), a.LocalKey) {
+		return dir, nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", errWorkspace
+	}
+	for _, root := range a.Roots {
+		root, err := filepath.EvalSymlinks(root)
+		if err != nil {
+			continue
+		}
+		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+			return real, nil
+		}
+	}
+	return "", errWorkspace
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"refold/domain/run"
+	"refold/projections"
+)
+
+// filtered answers a page of a read model whose index fields may be given as
+// query parameters; from and to bound "at".
+func filtered[T any](a *API, w http.ResponseWriter, r *http.Request, p projections.Projection, fields ...string) {
+	q, page, err := query(r, p.ID(), projections.Order{Field: "at", Desc: true})
+	if err == nil {
+		err = a.fresh(r, p)
+	}
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	for _, f := range fields {
+		if v := r.URL.Query().Get(f); v != "" {
+			q.Where = append(q.Where, projections.Where{Field: f, Op: "=", Value: v})
+		}
+	}
+	for name, op := range map[string]string{"from": ">=", "to": "<"} {
+		t, err := moment(r, name)
+		if err != nil {
+			a.fail(w, r, err)
+			return
+		}
+		if !t.IsZero() {
+			q.Where = append(q.Where, projections.Where{Field: "at", Op: op, Value: t.UnixMicro()})
+		}
+	}
+	found, err := a.Documents.Find(r.Context(), q)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	rows, err := documents[T](found.Documents)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	list(w, rows, page, q, found)
+}
+
+// listTools is the tool log: filters tool, outcome, session, run, from, to.
+func (a *API) listTools(w http.ResponseWriter, r *http.Request) {
+	filtered[projections.ToolEntry](a, w, r, projections.ToolLog, "tool", "outcome", "session", "run")
+}
+
+// listRuns lists runs: filters status, session, from, to.
+func (a *API) listRuns(w http.ResponseWriter, r *http.Request) {
+	filtered[projections.RunEntry](a, w, r, projections.Runs, "status", "session")
+}
+
+func (a *API) getRun(w http.ResponseWriter, r *http.Request) {
+	err := a.fresh(r, projections.Runs)
+	var row *projections.RunEntry
+	if err == nil {
+		row, err = one[projections.RunEntry](r.Context(), a, projections.Runs, tenant(r), chi.URLParam(r, "run"))
+	}
+	if err == nil && row == nil {
+		err = run.ErrNotStarted
+	}
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	respond(w, http.StatusOK, ok(row))
+}
