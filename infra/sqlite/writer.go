@@ -265,13 +265,22 @@ func (w *writer) rollback(cause error) error {
 
 // discard gives up the connection; the next batch opens another.
 func (w *writer) discard() {
-	conn := w.conn
+	conn, stmts := w.conn, w.stmts
 	w.conn = nil
 	w.forget()
-	if conn != nil {
-		defer func() { _ = recover() }() // it may panic again on the way out
-		conn.Close()
+	if conn == nil {
+		return
 	}
+	// Each step may panic again on the way out; the next is worth trying, as only
+	// a connection that is closed has given up its locks.
+	try := func(step func() error) {
+		defer func() { _ = recover() }()
+		_ = step()
+	}
+	for _, s := range stmts {
+		try(s.Close)
+	}
+	try(conn.Close)
 }
 
 // sync sets whether commits wait for the disk. The pragma acts when it is
