@@ -84,9 +84,3 @@ func (w *deltaWriter) flush() {
 		w.idle.Wait()
 	}
 }
-
-func (w *deltaWriter) fenced() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return errors.Is(w.err, errFenced)
-}

@@ -46,7 +46,7 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 	show.out.flush()
 	now := r.Clock.Now().UTC()
 	switch {
-	case errors.Is(context.Cause(ctx), errHandBack):
+	case err != nil && errors.Is(context.Cause(ctx), errHandBack):
 		lost := run.RecordLostModel{Moment: a.moment(), Call: claim.Call}
 		lost.Text, lost.Reasoning, lost.Shown = run.Compact(show.segments)
 		return lost
@@ -91,8 +91,7 @@ type shower struct {
 	out      *deltaWriter
 	segments []run.Segment
 
-	thinking bool   // a thinking block is open
-	blank    string // white space held back until something else follows
+	thinking bool // a thinking block is open
 	size     int
 	calls    map[int]*announced
 	taken    map[string]bool

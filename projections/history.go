@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"refold/domain/event"
@@ -127,11 +128,12 @@ func foldHistory(v *View, f Fact) {
 		m.Content, m.Completed, m.Outcome, m.EndReason = e.Text, true, run.OutcomeFailed, e.EndReason
 		m.ErrorCode, m.Error, m.DurationMS, m.Usage = e.Code, e.Message, e.DurationMS, e.Usage
 	case run.RunStopped:
-		m.Content, m.Completed, m.Outcome, m.EndReason = e.Text, true, run.OutcomeStopped, run.EndUser
+		kept := e.Shown.Kept(e.Text)
+		m.Content, m.Completed, m.Outcome, m.EndReason = kept, true, run.OutcomeStopped, run.EndUser
 		m.DurationMS, m.Usage = e.DurationMS, e.Usage
-		if e.Reasoning != "" {
+		if preamble := strings.TrimSuffix(e.Text, kept); e.Reasoning != "" || preamble != "" {
 			m.Steps++
-			putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Reasoning: e.Reasoning, At: e.At})
+			putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Thought: preamble, Reasoning: e.Reasoning, At: e.At})
 		}
 	default:
 		return

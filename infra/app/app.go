@@ -1,0 +1,236 @@
+// Package app is the composition root as an object: it chooses the store, the
+// models and the tools, and connects them. It may import everything. Start
+// reading at Open.
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"refold/api"
+	"refold/commands"
+	"refold/domain/agent"
+	"refold/domain/event"
+	"refold/domain/tool"
+	"refold/handlers"
+	"refold/handlers/tools"
+	"refold/infra/jsonschema"
+	"refold/infra/sqlite"
+	"refold/projections"
+)
+
+// App is a Refold process without its command line: open it, serve it, close it.
+type App struct {
+	Config   Config
+	DB       *sqlite.DB
+	Store    event.Store
+	Commands *commands.Commands
+	Engine   *projections.Engine
+	Runner   *handlers.Runner
+	API      *api.API
+	LocalKey string
+
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+	started atomic.Bool // the runner has taken over the open runs
+	problem atomic.Pointer[string]
+}
+
+// DatabaseFile is the file in a data directory that is the record.
+func DatabaseFile(data string) string { return filepath.Join(data, "refold.db") }
+
+// Open opens the record and begins to work on it. The caller must Close.
+func Open(ctx context.Context, c Config) (*App, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", c.Data, err)
+	}
+	m, err := newModels(c)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlite.Open(ctx, DatabaseFile(c.Data), sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	a := &App{Config: c, DB: db, Store: db.Events(), LocalKey: randomKey()}
+	if err := a.assemble(m); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if err := a.begin(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return a, nil
+}
+
+// assemble connects the parts.
+func (a *App) assemble(m *models) error {
+	c := a.Config
+	registry := &tool.Registry{}
+	a.Runner = &handlers.Runner{Store: a.Store, Models: m, Blobs: a.DB.Blobs(), Clock: c.Clock, Log: c.Log,
+		Self: instanceID(), Sole: true,
+		Tools: tools.Box{Invoker: &tools.Invoker{Registry: registry, Validator: jsonschema.New(), Log: c.Log}}}
+	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
+		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
+	for _, t := range append(builtin, c.Tools...) {
+		if err := registry.Register(t); err != nil {
+			return err
+		}
+	}
+	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout}
+	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
+	a.Runner.Commands = a.Commands
+	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}
+	smart, _, err := cat.Agent(context.Background(), "", agent.SmartReasoning)
+	if err != nil {
+		return err
+	}
+	a.API = &api.API{Commands: a.Commands, Store: a.Store, Documents: a.DB.Documents(), Engine: a.Engine,
+		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
+		Roots: c.Roots, Ready: a.ready, Agents: []agent.Agent{smart}}
+	return nil
+}
+
+// begin starts what works in the background.
+func (a *App) begin(ctx context.Context) error {
+	head, err := a.Store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	bg, stop := context.WithCancel(context.WithoutCancel(ctx))
+	a.stop = stop
+	a.work.Go(func() { a.Engine.Run(bg) })
+	a.work.Go(func() { a.API.Tail.Run(bg, head) })
+	if a.Config.Idle {
+		a.started.Store(true)
+		return nil
+	}
+	a.work.Go(func() { a.move(bg, head) })
+	return nil
+}
+
+// move takes over the runs that were open at head, and then moves runs.
+func (a *App) move(ctx context.Context, head event.Position) {
+	open, err := a.openRuns(ctx, head)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		text := "open runs could not be listed: " + err.Error()
+		a.problem.Store(&text)
+		a.Config.Log.Error("runs are not taken over; new ones are moved", "error", err)
+	}
+	a.work.Go(func() {
+		if err := a.Runner.SweepDeltas(ctx); err != nil && ctx.Err() == nil {
+			a.Config.Log.Warn("sweep left-over deltas; the next start does it", "error", err)
+		}
+	})
+	a.started.Store(true)
+	if err := a.Runner.Run(ctx, head, open); err != nil && ctx.Err() == nil {
+		text := "the runner has stopped: " + err.Error()
+		a.problem.Store(&text)
+		a.Config.Log.Error("the runner has stopped", "error", err)
+	}
+}
+
+// openRuns lists the runs that were open at a position.
+func (a *App) openRuns(ctx context.Context, head event.Position) ([]handlers.OpenRun, error) {
+	if err := a.Engine.Await(ctx, projections.Runs, head); err != nil {
+		return nil, err
+	}
+	var out []handlers.OpenRun
+	cursor := ""
+	for {
+		page, err := a.DB.Documents().Find(ctx, projections.Query{Collection: projections.Runs.ID(), Tenant: api.DefaultTenant,
+			Where: []projections.Where{{Field: "open", Op: "=", Value: true}}, Limit: 1000, Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Documents {
+			var r projections.RunEntry
+			if err := json.Unmarshal(d.Body, &r); err != nil {
+				return nil, fmt.Errorf("run %s: %w", d.ID, err)
+			}
+			out = append(out, handlers.OpenRun{Tenant: d.Tenant, Session: r.Session, Run: r.ID})
+		}
+		if cursor = page.Next; cursor == "" {
+			return out, nil
+		}
+	}
+}
+
+func (a *App) ready(context.Context) map[string]string {
+	out := map[string]string{}
+	if !a.started.Load() {
+		out["runner"] = "the read models are catching up with the log"
+	}
+	if p := a.problem.Load(); p != nil {
+		out["runner"] = *p
+	}
+	return out
+}
+
+// Serve answers HTTP requests on a listener until ctx ends. announce, if set,
+// writes the file by which command lines of the same user find the server.
+func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	server := &http.Server{Handler: a.API.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second,
+		IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return base }}
+	if announce {
+		if err := writeEndpoint(a.Config.Data, Endpoint{Addr: l.Addr().String(), PID: os.Getpid(), LocalKey: a.LocalKey, Version: a.Config.Version}); err != nil {
+			return err
+		}
+		defer os.Remove(endpointFile(a.Config.Data))
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	end() // long streams end; their readers come back with their place
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return errors.Join(fmt.Errorf("shut down: %w", err), server.Close())
+	}
+	return nil
+}
+
+// Close ends the work, hands back what was claimed, and closes the record.
+func (a *App) Close() error {
+	a.stop()
+	a.work.Wait()
+	return a.DB.Close()
+}
+
+func instanceID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), randomKey()[:8])
+}
+
+func randomKey() string {
+	b := make([]byte, 24)
+	_, _ = rand.Read(b) // never fails (documented)
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,155 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"refold/domain/tool"
+	"refold/handlers"
+)
+
+// Config is everything that a Refold process is started with. The zero value
+// plus Data is a working configuration: no service, no key.
+type Config struct {
+	Data    string        // directory of the database; made if missing
+	Addr    string        // to listen on, "" = 127.0.0.1:8080
+	APIKey  string        // must be in every request; needed to listen beyond this machine
+	Roots   []string      // folders that requests may name as workspace, or folders below
+	Models  []ModelConfig // the first is the default; empty = the built-in extractive model
+	Default string        // name of the default model, "" = the first
+
+	Temperature float64       // of the built-in agent; negative = its own
+	RunTimeout  time.Duration // deadline of a whole run, 0 = none
+
+	Log     *slog.Logger // nil = discard
+	Version string
+	Clock   handlers.Clock // nil = the real one
+	Tools   []tool.Tool    // more tools, registered after the built-in ones
+	Idle    bool           // serve and record, but do not move runs
+}
+
+// ModelConfig names a model on an OpenAI-compatible server.
+type ModelConfig struct {
+	Name        string         `json:"name"`     // as agents and requests name it
+	BaseURL     string         `json:"base_url"` // up to /v1; "" = OpenAI's own
+	APIKey      string         `json:"api_key"`
+	APIKeyEnv   string         `json:"api_key_env"` // environment variable that holds the key
+	Model       string         `json:"model"`       // as the server names it; "" = its first
+	TimeoutSec  int            `json:"timeout_seconds"`
+	IdleSec     int            `json:"idle_timeout_seconds"`
+	Reasoning   string         `json:"reasoning"` // echo, echo-within-turn or drop
+	Thinking    string         `json:"thinking_param"`
+	MaxTokens   string         `json:"max_tokens_field"`
+	NullContent bool           `json:"null_content"`
+	Extra       map[string]any `json:"extra_body"`
+}
+
+// maxConfigFile bounds a configuration file, in bytes.
+const maxConfigFile = 1 << 20
+
+// file is the JSON of a configuration file. Flags and environment win over it.
+type file struct {
+	Addr    string        `json:"addr"`
+	Data    string        `json:"data"`
+	APIKey  string        `json:"api_key"`
+	Roots   []string      `json:"roots"`
+	Default string        `json:"default_model"`
+	Models  []ModelConfig `json:"models"`
+}
+
+// ReadFile fills what is not set in c from a JSON file.
+func (c *Config) ReadFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	if len(raw) > maxConfigFile {
+		return fmt.Errorf("configuration file %s is larger than 1 MiB", path)
+	}
+	var in file
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return fmt.Errorf("configuration file %s: %w", path, err)
+	}
+	set := func(to *string, from string) {
+		if *to == "" {
+			*to = from
+		}
+	}
+	set(&c.Addr, in.Addr)
+	set(&c.Data, in.Data)
+	set(&c.APIKey, in.APIKey)
+	set(&c.Default, in.Default)
+	if c.Roots == nil {
+		c.Roots = in.Roots
+	}
+	c.Models = append(c.Models, in.Models...)
+	return nil
+}
+
+// DefaultAddr is where a server listens unless told otherwise.
+const DefaultAddr = "127.0.0.1:8080"
+
+// DefaultData is where a process keeps its record unless told otherwise: the
+// user's data directory.
+func DefaultData() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "refold")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), "refold")
+	}
+	return filepath.Join(home, ".local", "share", "refold")
+}
+
+// check completes the configuration and refuses what can't be served safely.
+func (c *Config) check() error {
+	if c.Data == "" {
+		c.Data = DefaultData()
+	}
+	data, err := filepath.Abs(c.Data)
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	c.Data = data
+	if c.Addr == "" {
+		c.Addr = DefaultAddr
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = handlers.SystemClock{}
+	}
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return fmt.Errorf("address %q: want host:port, for example %s", c.Addr, DefaultAddr)
+	}
+	if ip := net.ParseIP(host); c.APIKey == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("refusing to listen on %s without an API key: everybody who reaches it could read and steer every conversation; set --api-key (or REFOLD_API_KEY), or listen on 127.0.0.1", c.Addr)
+	}
+	if c.APIKey != "" && len(c.APIKey) < 16 {
+		return errors.New("the API key is too short to be safe: use at least 16 characters")
+	}
+	for _, root := range c.Roots {
+		if info, err := os.Stat(root); err != nil || !info.IsDir() {
+			return fmt.Errorf("root %q is no folder that can be read", root)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+// Package cli is the command line of Refold: one struct per command, parsed by
+// kong. It may import everything. Start reading at CLI.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"refold/infra/app"
+	"refold/infra/extractive"
+)
+
+// Exit codes.
+const (
+	ExitOK      = 0
+	ExitError   = 1   // something went wrong; the message says what to do
+	ExitUsage   = 2   // the command line itself is wrong
+	ExitFailed  = 3   // ask: the run ended without an answer
+	ExitPartial = 4   // ask: the run was stopped, or ended with a fixed text
+	ExitUnequal = 5   // rebuild: the new read model differs from the old one
+	ExitStopped = 130 // ask: stopped by Ctrl-C
+)
+
+// Version is the build's version; the Makefile sets it.
+var Version = "dev"
+
+// CLI is the command line.
+type CLI struct {
+	Data   string `help:"Directory of the record." env:"REFOLD_DATA" placeholder:"DIR"`
+	Config string `help:"JSON configuration file (addr, data, api_key, roots, models, default_model)." env:"REFOLD_CONFIG" placeholder:"FILE" type:"existingfile"`
+	JSON   bool   `help:"Print JSON (one object a line) instead of text." name:"json"`
+
+	Serve     Serve     `cmd:"" help:"Serve the API and work on runs."`
+	Ask       Ask       `cmd:"" help:"Ask a question, with or without a running server."`
+	Approvals Approvals `cmd:"" help:"List and answer what waits for a person."`
+	Replay    Replay    `cmd:"" help:"Print a run event by event: state, and what was due."`
+	Events    Events    `cmd:"" help:"Print or follow the log as JSON lines."`
+	Rebuild   Rebuild   `cmd:"" help:"Rebuild a read model from the log and compare it with the old one."`
+	Migrate   Migrate   `cmd:"" help:"Bring the database's schema up to date."`
+	Version   VersionOf `cmd:"" help:"Print the version."`
+}
+
+// env is what commands run with.
+type env struct {
+	ctx    context.Context
+	stop   func() // restores the default handling of signals
+	cli    *CLI
+	in     io.Reader
+	out    io.Writer
+	err    io.Writer
+	exit   int
+	config app.Config
+}
+
+// ModelFlags choose the model. The environment names of OpenAI are understood.
+type ModelFlags struct {
+	Model        string        `help:"Model, as its server names it; empty = the server's first." env:"REFOLD_MODEL,OPENAI_MODEL" placeholder:"NAME"`
+	ModelURL     string        `help:"OpenAI-compatible server, up to /v1." env:"REFOLD_MODEL_URL,OPENAI_BASE_URL" placeholder:"URL" name:"model-url"`
+	ModelKey     string        `help:"Key of the model server." env:"REFOLD_MODEL_KEY,OPENAI_API_KEY" placeholder:"KEY" name:"model-key"`
+	ModelTimeout time.Duration `help:"Time for one model call." default:"120s" env:"REFOLD_MODEL_TIMEOUT"`
+	Temperature  float64       `help:"Temperature, 0 to 2; negative = the agent's own." default:"-1" env:"REFOLD_TEMPERATURE"`
+	RunTimeout   time.Duration `help:"Deadline of a whole run; 0 = none." default:"0s" env:"REFOLD_RUN_TIMEOUT"`
+}
+
+func (m ModelFlags) apply(c *app.Config) error {
+	if m.Temperature > 2 {
+		return errors.New("--temperature must be at most 2")
+	}
+	if m.ModelTimeout <= 0 || m.ModelTimeout > time.Hour {
+		return errors.New("--model-timeout must be more than 0 and at most 1h")
+	}
+	c.Temperature, c.RunTimeout = m.Temperature, m.RunTimeout
+	switch {
+	case m.Model == extractive.Name:
+		c.Default = extractive.Name
+	case m.ModelURL != "" || m.ModelKey != "":
+		name := m.Model
+		if name == "" {
+			name = "default"
+		}
+		c.Models = append([]app.ModelConfig{{Name: name, BaseURL: m.ModelURL, APIKey: m.ModelKey, Model: m.Model,
+			TimeoutSec: int(m.ModelTimeout.Seconds())}}, c.Models...)
+		c.Default = name
+	case m.Model != "":
+		c.Default = m.Model // one of the configuration file's
+	}
+	return nil
+}
+
+// Main runs a command line and gives its exit code. ctx ends at the first
+// interrupt; after stop the next one kills.
+func Main(ctx context.Context, stop func(), args []string, in io.Reader, out, errOut io.Writer) int {
+	var c CLI
+	code := -1
+	parser, err := kong.New(&c, kong.Name("refold"), kong.Description(description), kong.Writers(out, errOut),
+		kong.Exit(func(n int) { code = n }), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
+	if err != nil {
+		fmt.Fprintln(errOut, "refold:", err)
+		return ExitError
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if code >= 0 { // --help has printed and asked to exit
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(errOut, "refold: %v\nTry: refold --help\n", err)
+		return ExitUsage
+	}
+	e := &env{ctx: ctx, stop: stop, cli: &c, in: in, out: out, err: errOut}
+	e.config = app.Config{Data: c.Data, Version: version(), Temperature: -1, Log: slog.New(slog.DiscardHandler)}
+	if c.Config != "" {
+		if err := e.config.ReadFile(c.Config); err != nil {
+			return e.report(err)
+		}
+	}
+	if e.config.Data == "" {
+		e.config.Data = app.DefaultData()
+	}
+	if err := parsed.Run(e); err != nil {
+		return e.report(err)
+	}
+	return e.exit
+}
+
+const description = `Refold runs AI agents on the record: every step is an event in a log.
+
+Examples:
+  refold serve                                     serve on 127.0.0.1:8080
+  refold ask --dir . "How does a run survive a crash?"
+  refold events --follow                           watch the log
+  refold replay RUN                                see a run step by step`
+
+// report prints an error and gives the exit code.
+func (e *env) report(err error) int {
+	if e.cli.JSON {
+		e.line(map[string]any{"error": err.Error()})
+	} else {
+		fmt.Fprintln(e.err, "refold:", err)
+	}
+	if errors.Is(err, errUsage) {
+		return ExitUsage
+	}
+	return ExitError
+}
+
+var errUsage = errors.New("usage")
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+// line prints one JSON object.
+func (e *env) line(v any) {
+	enc := json.NewEncoder(e.out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		fmt.Fprintln(e.err, "refold: print:", err)
+		e.exit = ExitError
+	}
+}
+
+func version() string {
+	if Version != "dev" {
+		return Version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				return "dev-" + s.Value[:12]
+			}
+		}
+	}
+	return Version
+}
+
+// VersionOf prints the version.
+type VersionOf struct{}
+
+// Run prints it.
+func (VersionOf) Run(e *env) error {
+	if e.cli.JSON {
+		e.line(map[string]string{"version": version()})
+		return nil
+	}
+	fmt.Fprintln(e.out, "refold", version())
+	return nil
+}
+
+// terminal tells whether a stream is one that a person looks at.
+func terminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && !strings.EqualFold(os.Getenv("TERM"), "dumb")
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"refold/api"
+	"refold/infra/app"
+)
+
+// client talks to a Refold server over its API.
+type client struct {
+	base string
+	key  string
+}
+
+// connect finds the running server of the data directory, or starts one in this
+// process on a port of its own. close ends what was started.
+func (e *env) connect(c app.Config) (*client, func() error, error) {
+	if found, ok := app.FindServer(e.ctx, c.Data); ok {
+		return &client{"http://" + found.Addr, found.LocalKey}, func() error { return nil }, nil
+	}
+	a, err := app.Open(e.ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("listen on a local port: %w", err), a.Close())
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(e.ctx))
+	done := make(chan error, 1)
+	go func() { done <- a.Serve(ctx, l, true) }()
+	return &client{"http://" + l.Addr().String(), a.LocalKey}, func() error {
+		stop()
+		return errors.Join(<-done, a.Close())
+	}, nil
+}
+
+// apiError is an error answer of the server.
+type apiError struct {
+	Status  int
+	Message string
+	Details map[string]any
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+func (c *client) request(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(api.LocalKeyHeader, c.key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the server does not answer: %w", err)
+	}
+	if res.StatusCode < 400 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	return nil, parseError(res.StatusCode, raw)
+}
+
+func parseError(status int, raw []byte) error {
+	var nested struct {
+		Error struct {
+			Message string         `json:"message"`
+			Details map[string]any `json:"details"`
+		} `json:"error"`
+	}
+	var bare struct {
+		Error string `json:"error"`
+	}
+	switch {
+	case json.Unmarshal(raw, &nested) == nil && nested.Error.Message != "":
+		return &apiError{status, nested.Error.Message, nested.Error.Details}
+	case json.Unmarshal(raw, &bare) == nil && bare.Error != "":
+		return &apiError{Status: status, Message: bare.Error}
+	}
+	return &apiError{Status: status, Message: fmt.Sprintf("the server answered HTTP %d", status)}
+}
+
+// call sends a request and decodes the data of the answer.
+func (c *client) call(ctx context.Context, method, path string, in, data any) error {
+	res, err := c.request(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if data == nil {
+		_, err = io.Copy(io.Discard, res.Body)
+		return err
+	}
+	return json.NewDecoder(res.Body).Decode(&struct {
+		Data any `json:"data"`
+	}{data})
+}
+
+// frame is a frame of the SSE feed as the command line reads it.
+type frame struct {
+	id      string
+	Type    string         `json:"response_type"`
+	Content string         `json:"content"`
+	Done    bool           `json:"done"`
+	Data    map[string]any `json:"data"`
+	Usage   map[string]int `json:"usage"`
+	raw     []byte
+}
+
+func (f frame) text(key string) string {
+	s, _ := f.Data[key].(string)
+	return s
+}
+
+// terminal tells whether nothing follows.
+func (f frame) terminal() bool {
+	return f.Done && (f.Type == "complete" || f.Type == "stop" || f.Type == "error")
+}
+
+// readFrames calls fn for each frame until the stream ends.
+func readFrames(r io.Reader, fn func(frame) error) error {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	id := ""
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if v, ok := strings.CutPrefix(line, "id:"); ok {
+			id = strings.TrimSpace(v)
+		}
+		raw, ok := strings.CutPrefix(line, "data:")
+		if !ok {
+			continue
+		}
+		f := frame{id: id, raw: []byte(strings.TrimSpace(raw))}
+		if err := json.Unmarshal(f.raw, &f); err != nil {
+			return fmt.Errorf("the server sent a frame that is no JSON: %w", err)
+		}
+		if err := fn(f); err != nil {
+			return err
+		}
+	}
+}

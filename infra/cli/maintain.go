@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"refold/api"
+	"refold/infra/app"
+	"refold/infra/sqlite"
+	"refold/projections"
+)
+
+// Rebuild rebuilds read models.
+type Rebuild struct {
+	Name []string `arg:"" optional:"" help:"Read models (see the list in the error of a wrong name); none = all."`
+}
+
+// Help gives examples.
+func (Rebuild) Help() string {
+	return `Folds the whole log again and compares the result with what was there: they are
+equal, or exit code 5 says that they were not. The server must not be running.
+
+Examples:
+  refold rebuild
+  refold rebuild history toollog`
+}
+
+// Run rebuilds.
+func (r Rebuild) Run(e *env) error {
+	if _, running := app.FindServer(e.ctx, e.config.Data); running {
+		return errors.New("a server is running on this record; stop it first, then rebuild")
+	}
+	c := e.config
+	c.Idle = true
+	var chosen []projections.Projection
+	known := map[string]projections.Projection{}
+	var names []string
+	for _, p := range projections.All() {
+		known[p.Name], known[p.ID()] = p, p
+		names = append(names, p.Name)
+	}
+	for _, n := range r.Name {
+		p, ok := known[n]
+		if !ok {
+			return usage("there is no read model %q; there are %s", n, strings.Join(names, ", "))
+		}
+		chosen = append(chosen, p)
+	}
+	if len(chosen) == 0 {
+		chosen = projections.All()
+	}
+	db, err := sqlite.Open(e.ctx, app.DatabaseFile(e.config.Data), sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	err = e.rebuild(db, chosen)
+	return errors.Join(err, db.Close())
+}
+
+func (e *env) rebuild(db *sqlite.DB, chosen []projections.Projection) error {
+	engine := &projections.Engine{Store: db.Events(), Documents: db.Documents(), Log: e.config.Log, List: projections.All()}
+	for _, p := range chosen {
+		// The old view may lag behind the log: it is brought up to date first, so
+		// that the two can be compared. One that is broken can't be.
+		lag := engine.CatchUp(e.ctx, p)
+		before, err := projections.Digest(e.ctx, db.Documents(), p, api.DefaultTenant)
+		if err != nil {
+			return err
+		}
+		events := 0
+		err = engine.Rebuild(e.ctx, p, func(n int) {
+			events = n
+			if terminal(e.err) {
+				fmt.Fprintf(e.err, "\r%s: %d events", p.Name, n)
+			}
+		})
+		if terminal(e.err) {
+			fmt.Fprint(e.err, "\r\033[K")
+		}
+		if err != nil {
+			return err
+		}
+		after, err := projections.Digest(e.ctx, db.Documents(), p, api.DefaultTenant)
+		if err != nil {
+			return err
+		}
+		equal := lag == nil && before == after
+		if !equal {
+			e.exit = ExitUnequal
+		}
+		if e.cli.JSON {
+			e.line(map[string]any{"read_model": p.ID(), "events": events, "documents": after.Documents, "equal": equal, "digest": after.Sum})
+			continue
+		}
+		verdict := "equal to the old one"
+		if !equal {
+			verdict = "DIFFERENT from the old one"
+		}
+		fmt.Fprintf(e.out, "%-10s %d documents from %d events, %s\n", p.Name, after.Documents, events, verdict)
+	}
+	return nil
+}
+
+// Migrate brings the schema up to date.
+type Migrate struct{}
+
+// Run migrates.
+func (Migrate) Run(e *env) error {
+	if err := os.MkdirAll(e.config.Data, 0o700); err != nil {
+		return fmt.Errorf("data directory %s: %w", e.config.Data, err)
+	}
+	from, to, err := sqlite.Migrate(e.ctx, app.DatabaseFile(e.config.Data))
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.cli.JSON:
+		e.line(map[string]any{"from": from, "to": to})
+	case from == to:
+		fmt.Fprintf(e.out, "The schema is up to date (version %d).\n", to)
+	default:
+		fmt.Fprintf(e.out, "The schema went from version %d to %d.\n", from, to)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"refold/infra/app"
+)
+
+// Serve serves the API.
+type Serve struct {
+	Addr   string   `help:"Address to listen on." env:"REFOLD_ADDR" placeholder:"HOST:PORT"`
+	APIKey string   `help:"Key that every request must carry; needed to listen beyond this machine." env:"REFOLD_API_KEY" name:"api-key" placeholder:"KEY"`
+	Root   []string `help:"Folder that requests may open as workspace, with all below it; repeatable." placeholder:"DIR"`
+	Quiet  bool     `help:"Log errors only."`
+	ModelFlags
+}
+
+// Help gives examples.
+func (Serve) Help() string {
+	return `Examples:
+  refold serve
+  refold serve --addr 127.0.0.1:9000 --data ./data --root ~/notes
+  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 refold serve --model qwen3
+  refold serve --addr 0.0.0.0:8080 --api-key "$(openssl rand -hex 24)"`
+}
+
+// Run serves until it is interrupted.
+func (s Serve) Run(e *env) error {
+	c := e.config
+	if s.Addr != "" {
+		c.Addr = s.Addr
+	}
+	if s.APIKey != "" {
+		c.APIKey = s.APIKey
+	}
+	for _, root := range s.Root {
+		abs, err := filepath.Abs(root)
+		if err != nil {
+			return err
+		}
+		c.Roots = append(c.Roots, abs)
+	}
+	if err := s.apply(&c); err != nil {
+		return usage("%v", err)
+	}
+	level := slog.LevelInfo
+	if s.Quiet {
+		level = slog.LevelError
+	}
+	c.Log = slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
+	a, err := app.Open(e.ctx, c)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", a.Config.Addr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen on %s: %w; choose another with --addr", a.Config.Addr, err), a.Close())
+	}
+	e.welcome(a, l.Addr().String())
+	err = a.Serve(e.ctx, l, true)
+	e.stop() // a second interrupt ends the process at once
+	return errors.Join(err, a.Close())
+}
+
+func (e *env) welcome(a *app.App, addr string) {
+	if e.cli.JSON {
+		e.line(map[string]any{"addr": addr, "data": a.Config.Data, "pid": os.Getpid()})
+		return
+	}
+	self := filepath.Base(os.Args[0])
+	if p := os.Args[0]; p != self {
+		self = p
+	}
+	fmt.Fprintf(e.out, `Refold %s serves on http://%s
+The record is in %s
+
+Try next, in another terminal:
+  %s ask --dir . "How does a run survive a crash?"
+  %s events --follow
+  curl http://%s/api/v1/sessions
+
+`, a.Config.Version, addr, a.Config.Data, self, self, addr)
+}
