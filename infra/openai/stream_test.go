@@ -149,9 +149,9 @@ func TestLimits(t *testing.T) {
 	}
 	big := strings.Repeat("x", 1<<20)
 	for name, body := range map[string]io.Reader{
-		"line":      endless("x"),
-		"JSON":      io.MultiReader(strings.NewReader(`{"a":"`), &repeat{piece: "x"}),
-		"lines":     &repeat{piece: "data: x\n"},
+		"line":      endless(big),
+		"JSON":      io.MultiReader(strings.NewReader(`{"a":"`), &repeat{piece: big}),
+		"lines":     &repeat{piece: "data: " + strings.Repeat("x", 4000) + "\n"},
 		"content":   &repeat{piece: delta(`{"content":"` + big + `"}`)},
 		"reasoning": &repeat{piece: delta(`{"reasoning":"` + big + `"}`)},
 		"arguments": &repeat{piece: delta(`{"tool_calls":[{"index":0,"function":{"name":"now","arguments":"` + big + `"}}]}`)},
