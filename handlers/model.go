@@ -14,7 +14,7 @@ import (
 	"refold/domain/tool"
 )
 
-// maxReplyText bounds text and reasoning of one reply, in bytes each.
+// maxReplyText bounds what readers are shown of one reply, in stored bytes.
 const maxReplyText = 2 << 20
 
 // callModel makes the model call that was claimed and gives the report.
@@ -173,14 +173,27 @@ func (w *shower) emit(ctx context.Context, out []run.Segment) error {
 	if len(out) == 0 {
 		return nil
 	}
-	for _, s := range out {
-		w.size += len(s.Text)
+	for i, s := range out {
+		out[i].Text = tool.Sanitize(s.Text) // else the record would say other bytes than were shown
+		w.size += stored(out[i].Text)
 	}
 	if w.size > maxReplyText {
 		return &ModelError{Code: "bad_response", Message: "the reply is longer than 2 MiB; the model may be in a loop"}
 	}
 	w.segments = append(w.segments, out...)
 	return w.out.add(ctx, out...)
+}
+
+// stored is about the number of bytes that a piece takes in the closing fact,
+// which must fit an event however finely the reply is cut.
+func stored(text string) int {
+	n := len(text) + 4
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] == '"' || text[i] == '\\' {
+			n += 5
+		}
+	}
+	return n
 }
 
 // close ends what is open at the end of the stream.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"time"
 
 	"refold/domain/tool"
@@ -17,7 +18,7 @@ func decideTool(s State, c RecordTool) []Event {
 	done := ToolCompleted{Call: c.Call, Attempt: c.Attempt, Success: c.Success, Output: c.Output, Error: c.Error, Data: c.Data,
 		Result: c.Result, Size: c.Size, DurationMS: c.Duration.Milliseconds(), At: c.Now}
 	if call.Status == CallClosed {
-		if r := call.Result; r == nil || r.Late || r.Reason != ReasonInterrupted && r.Reason != ReasonUnknown && r.Reason != ReasonDeadline && r.Reason != ReasonExpired {
+		if r := call.Result; r == nil || slices.Contains(s.late, c.Call) || r.Reason != ReasonInterrupted && r.Reason != ReasonUnknown && r.Reason != ReasonDeadline && r.Reason != ReasonExpired {
 			return nil
 		}
 		done.Late = true
@@ -32,10 +33,11 @@ func decideTool(s State, c RecordTool) []Event {
 	return append(out, s.afterClosing(done, c.Now)...)
 }
 
-// decideRefuseCall closes a call that was not run and can't be.
+// decideRefuseCall closes a call that was not run and can't be. One that waits
+// for a person is left to that person.
 func decideRefuseCall(s State, c RefuseCall) []Event {
 	call, ok := s.FindCall(c.Call)
-	if s.Over() || !ok || call.Status != CallRequested {
+	if s.Over() || !ok || call.Status != CallRequested || call.Approval != "" {
 		return nil
 	}
 	req := call.ToolCallRequested

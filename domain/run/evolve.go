@@ -24,6 +24,7 @@ func Evolve(s State, e Event) State {
 		s = s.reply(e)
 	case ModelCallFailed:
 		s.Model = nil
+		s = s.announce(e.Shown)
 		if e.Code == CodeLost {
 			s.Lost++
 		} else {
@@ -74,7 +75,7 @@ func Evolve(s State, e Event) State {
 		s.Model = nil
 	case RunStopped:
 		s = s.settle()
-		s.Outcome, s.EndReason, s.Answer, s.EndedAt = OutcomeStopped, EndUser, e.Text, e.At
+		s.Outcome, s.EndReason, s.Answer, s.EndedAt = OutcomeStopped, EndUser, e.Shown.Kept(e.Text), e.At
 		if e.Call > 0 && (!blank(e.Text) || !blank(e.Reasoning)) {
 			s.Steps = append(s.Steps, Step{Thought: &Thought{Call: e.Call, Round: s.Round, Text: e.Text, Reasoning: e.Reasoning, Shown: e.Shown, At: e.At}})
 		}
@@ -83,8 +84,16 @@ func Evolve(s State, e Event) State {
 	return s
 }
 
+func (s State) announce(shown Shown) State {
+	for _, p := range shown.Pending {
+		s.announced = append(s.announced, p.ID)
+	}
+	return s
+}
+
 func (s State) reply(e Thought) State {
 	s.Model = nil
+	s = s.announce(e.Shown)
 	s.Usage = s.Usage.Add(e.Usage)
 	s.Failures, s.Lost = 0, 0
 	s.RetryAt = e.At
@@ -128,6 +137,7 @@ func (s State) change(id string, f func(*Call)) State {
 
 func (s State) closed(e ToolCompleted) State {
 	if e.Late {
+		s.late = append(s.late, e.Call)
 		return s
 	}
 	s = s.change(e.Call, func(c *Call) { c.Status, c.Result, c.Approval = CallClosed, &e, "" })
@@ -148,7 +158,7 @@ func (s State) resolved(e ApprovalResolved) State {
 		if c.Approval == e.Approval {
 			c.Approval = ""
 		}
-		if e.Outcome != Approved {
+		if e.Outcome != Approved || c.Status == CallClosed {
 			return
 		}
 		c.Cleared, c.Status = true, CallRequested

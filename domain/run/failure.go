@@ -53,8 +53,8 @@ func afterFailure(s State, f ModelCallFailed, late bool) []Event {
 func (s State) failed(code, message, end string, f ModelCallFailed) RunFailed {
 	e := RunFailed{Code: code, Message: message, EndReason: end, Usage: s.Usage, Rounds: s.Round,
 		DurationMS: s.elapsed(f.At), At: f.At}
-	if !blank(f.Text) && (end == EndIncomplete || end == EndDeadline) {
-		e.Text, e.Call = f.Text, f.Call
+	if kept := f.Shown.Kept(f.Text); !blank(kept) && (end == EndIncomplete || end == EndDeadline) {
+		e.Text, e.Call = kept, f.Call
 	}
 	return e
 }
@@ -65,10 +65,13 @@ func (s State) hasResults() bool { return s.results > 0 }
 // decideSynthesis ends the run with the reply to a synthesis.
 func decideSynthesis(s State, th Thought) []Event {
 	s = Evolve(s, th)
-	if !blank(th.Text) {
+	f := ModelCallFailed{Call: th.Call, Purpose: PurposeSynthesis, Code: "empty", Message: "the model returned no text", At: th.At}
+	switch {
+	case s.markup(th.Text):
+		f.Code, f.Message = "markup", "the model wrote a tool call instead of an answer"
+	case !blank(th.Text):
 		return []Event{th, s.completed(th.Text, th.Call, s.Synthesis, true, th.At)}
 	}
-	f := ModelCallFailed{Call: th.Call, Purpose: PurposeSynthesis, Code: "empty", Message: "the model returned no text", At: th.At}
 	return append([]Event{th}, afterFailure(s, f, false)...)
 }
 

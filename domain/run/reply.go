@@ -2,6 +2,8 @@ package run
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,8 +41,7 @@ func decideText(s State, th Thought) []Event {
 	if blank(th.Text) {
 		return s.nudge(th, "empty", NudgeEmpty)
 	}
-	known := func(name string) bool { _, ok := s.Tool(name); return ok }
-	if calls, cut := tool.TextCalls(th.Text, known); len(calls) > 0 || cut {
+	if s.markup(th.Text) {
 		return s.nudge(th, "markup", NudgeMarkup)
 	}
 	switch {
@@ -54,6 +55,14 @@ func decideText(s State, th Thought) []Event {
 	// An unknown finish reason: the text may be the answer. It is asked for
 	// again, and a second equal text is taken; nothing can spin.
 	return s.nudge(th, "unfinished", NudgeUnfinished)
+}
+
+// markup tells whether text is a tool call that the model wrote instead of
+// making it.
+func (s State) markup(text string) bool {
+	known := func(name string) bool { _, ok := s.Tool(name); return ok }
+	calls, cut := tool.TextCalls(text, known)
+	return len(calls) > 0 || cut
 }
 
 // nudge asks the model once more; when the nudges are used up the run ends with
@@ -80,8 +89,10 @@ func (s State) completed(answer string, call int, reason string, degraded bool, 
 // decideFiltered: calls of a filtered reply never run, and the run ends.
 func decideFiltered(s State, th Thought, calls []ProposedCall) []Event {
 	out := []Event{th}
+	taken := map[string]bool{}
 	for i, p := range calls {
-		req := s.request(th, p, i, map[string]bool{})
+		req := s.request(th, p, i, taken)
+		taken[req.Call] = true
 		req.Problem = "the reply was withheld by the provider's content filter"
 		out = append(out, req, notRun(req, th.At))
 	}
@@ -127,11 +138,13 @@ func requestCalls(s State, th Thought, calls []ProposedCall, finish string) []Ev
 // request makes the fact for one proposed call, with Problem set if it can't run.
 func (s State) request(th Thought, p ProposedCall, index int, taken map[string]bool) ToolCallRequested {
 	name := tool.NormalizeName(p.Name)
-	id := ""
-	if index < len(th.Shown.Pending) && th.Shown.Pending[index].Name == name && !taken[th.Shown.Pending[index].ID] {
-		id = th.Shown.Pending[index].ID // readers were already shown this id
-	} else {
-		id = s.CallID(p.ID, name, index, taken)
+	id := s.announcedAs(th.Shown.Pending, name, index, taken)
+	if id == "" {
+		used := maps.Clone(taken) // an announced id never gets another tool
+		for _, a := range th.Shown.Pending {
+			used[a.ID] = true
+		}
+		id = s.CallID(p.ID, name, index, used)
 	}
 	req := ToolCallRequested{Call: id, Round: th.Round, Index: index, Name: name, ProviderID: p.ID, Metadata: p.Metadata, At: th.At}
 	args, err := tool.ParseArguments(p.Arguments)
@@ -156,6 +169,20 @@ func (s State) request(th Thought, p ProposedCall, index int, taken map[string]b
 		req.Problem = unknownTool(s, name)
 	}
 	return req
+}
+
+// announcedAs gives the id under which readers were already shown the call: at
+// its own place, or the first free one of the same tool (a provider's list may
+// leave out what it began).
+func (s State) announcedAs(pending []PendingCall, name string, index int, taken map[string]bool) string {
+	fits := func(p PendingCall) bool { return p.Name == name && p.ID != "" && !taken[p.ID] }
+	if index < len(pending) && fits(pending[index]) {
+		return pending[index].ID
+	}
+	if i := slices.IndexFunc(pending, fits); i >= 0 {
+		return pending[i].ID
+	}
+	return ""
 }
 
 func unknownTool(s State, name string) string {

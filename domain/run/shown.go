@@ -68,6 +68,25 @@ func Compact(segments []Segment) (text, reasoning string, shown Shown) {
 	return a.String(), t.String(), shown
 }
 
+// Kept is the part of a reply's text that still counts when the call is cut off:
+// what was written before a call was announced is its round's preamble. A call
+// whose pieces are unknown keeps all of its text.
+func (sh Shown) Kept(text string) string {
+	at, from := 0, 0
+	for cut := range strings.SplitSeq(sh.Cuts, " ") {
+		if strings.HasPrefix(cut, SegCall) {
+			from = at
+		}
+		if n, err := strconv.Atoi(strings.TrimPrefix(cut, SegAnswer)); err == nil && strings.HasPrefix(cut, SegAnswer) {
+			at += n
+		}
+	}
+	if from > len(text) || from < 0 {
+		return text
+	}
+	return text[from:]
+}
+
 // Expand is the inverse of Compact. Cuts that do not fit the text are an error;
 // they can only come from a damaged event.
 func (sh Shown) Expand(text, reasoning string) ([]Segment, error) {

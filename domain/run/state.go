@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"refold/domain/tool"
@@ -41,6 +42,8 @@ type State struct {
 	Steps     []Step     // replies, finished rounds and nudges, in order, for the transcript
 	consumed  bool       // the current round had calls, and all are closed
 	results   int        // calls closed by an answer of their tool
+	announced []string   // ids of calls that readers were shown by replies so far
+	late      []string   // calls whose true outcome became known after they were closed
 
 	Nudges   int
 	LastText string
@@ -162,11 +165,13 @@ func (s State) Results(name string) []json.RawMessage {
 }
 
 // CallID gives the id that the call at index of the reply to the open model
-// call gets: the provider's, made well-formed, and unique in the run.
+// call gets: the provider's, made well-formed, and unique in the run, also among
+// the ids that a failed attempt has announced: readers were told what became of
+// those.
 func (s State) CallID(raw, name string, index int, taken map[string]bool) string {
 	id := tool.NormalizeCallID(raw, name, s.Round, index)
 	return tool.UniqueCallID(id, func(id string) bool {
 		_, used := s.FindCall(id)
-		return used || taken[id]
+		return used || taken[id] || slices.Contains(s.announced, id)
 	})
 }
