@@ -1,0 +1,39 @@
+# Refold. Two commands to start: make run, make test. make help lists the rest.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X refold/infra/cli.Version=$(VERSION)
+export GOFLAGS ?= -p=2
+
+.PHONY: run test build bench fuzz lint vuln conformance help clean
+
+run: build ## build and serve: embedded defaults, no service, no key
+	./bin/refold serve
+
+test: ## all tests; fetches and starts what they need, ends with a line per suite
+	@bash tests/run
+
+build: ## the binary, pure Go, in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/refold ./infra/cmd/refold
+
+bench: ## benchmarks beside bare comparators in the same run
+	@bash tests/bench/run
+
+fuzz: ## every fuzz target for FUZZTIME (20s)
+	@bash tests/fuzz
+
+conformance: ## the store suite over every store
+	$(GO) test -count=1 ./infra/memory ./infra/sqlite
+
+lint: ## gofmt, vet, staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+vuln: ## known vulnerabilities, where their database can be reached
+	@bash tests/vuln
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+clean: ## remove what was built
+	rm -rf bin .cache
