@@ -63,7 +63,7 @@ func (c *Commands) snapshot(s session.State, post session.MessagePosted, place i
 		Agent: run.Agent{ID: a.ID, Name: a.Name, SystemPrompt: agent.Render(a.SystemPrompt, agent.Context{Now: now, Language: language}),
 			Model: a.Model, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools},
 		AgentHash: a.Hash(), Tools: tools, Workspace: post.Workspace,
-		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, MaxOutput: a.MaxOutput},
+		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, ApprovalTimeout: a.ApprovalTimeout, MaxOutput: a.MaxOutput},
 		At:     now,
 	}
 	for _, p := range s.Posts[max(0, place-run.HistoryTurns):place] {

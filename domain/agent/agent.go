@@ -27,6 +27,8 @@ type Agent struct {
 	RunTimeout    time.Duration `json:"run_timeout"` // 0 = none
 	Tools         []string      `json:"allowed_tools"`
 	MaxOutput     int           `json:"max_tool_output_chars"`
+	// ApprovalTimeout is how long a call waits for a person; 0 = the default.
+	ApprovalTimeout time.Duration `json:"approval_timeout,omitempty"`
 }
 
 // DefaultTemperature stands for a negative temperature; 0 is a valid one.

@@ -92,7 +92,7 @@ func (a *App) assemble(m *models) error {
 			return err
 		}
 	}
-	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout}
+	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout, approvalTimeout: c.ApprovalTimeout}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
 	a.Runner.Commands = a.Commands
 	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}
@@ -190,7 +190,11 @@ func (a *App) ready(context.Context) map[string]string {
 func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	server := &http.Server{Handler: a.API.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second,
+	readTimeout := a.Config.ReadTimeout
+	if readTimeout == 0 {
+		readTimeout = 60 * time.Second
+	}
+	server := &http.Server{Handler: a.API.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
 		IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return base }}
 	if announce {
 		if err := writeEndpoint(a.Config.Data, Endpoint{Addr: l.Addr().String(), PID: os.Getpid(), LocalKey: a.LocalKey, Version: a.Config.Version}); err != nil {

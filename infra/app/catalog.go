@@ -12,10 +12,11 @@ import (
 
 // catalog says which agents there are and which tools they can be offered.
 type catalog struct {
-	registry    *tool.Registry
-	models      *models
-	temperature float64
-	runTimeout  time.Duration
+	registry        *tool.Registry
+	models          *models
+	temperature     float64
+	runTimeout      time.Duration
+	approvalTimeout time.Duration
 }
 
 // Agent implements commands.Catalog.
@@ -27,7 +28,7 @@ func (c *catalog) Agent(_ context.Context, _, id string) (agent.Agent, bool, err
 	if a.Model == "" {
 		a.Model = c.models.standard
 	}
-	a.RunTimeout = c.runTimeout
+	a.RunTimeout, a.ApprovalTimeout = c.runTimeout, c.approvalTimeout
 	return a, ok, nil
 }
 

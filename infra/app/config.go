@@ -28,6 +28,10 @@ type Config struct {
 
 	Temperature float64       // of the built-in agent; negative = its own
 	RunTimeout  time.Duration // deadline of a whole run, 0 = none
+	// ApprovalTimeout is how long a call waits for a person; 0 = 10 minutes.
+	ApprovalTimeout time.Duration
+	// ReadTimeout is how long a client may take to send a request; 0 = 60 s.
+	ReadTimeout time.Duration
 
 	Log     *slog.Logger // nil = discard
 	Version string
