@@ -130,6 +130,9 @@ func (c *Case[S, C, E]) State() S { return c.state }
 // Got are the facts of the last When.
 func (c *Case[S, C, E]) Got() []E { return c.got }
 
+// Err is the refusal of the last When, nil if there was none.
+func (c *Case[S, C, E]) Err() error { return c.err }
+
 // Facts are all facts of the story.
 func (c *Case[S, C, E]) Facts() []E { return c.facts }
 
