@@ -37,9 +37,16 @@ type Engine struct {
 	Documents Documents
 	Log       *slog.Logger
 	List      []Projection
+	// Linger is how long news may gather before it is folded, so that a busy run
+	// does not cost a commit for each of its events; whoever waits for a view ends
+	// it. 0 = 10 ms.
+	Linger time.Duration
 
 	mu     sync.Mutex
 	status map[string]*status
+	joined []*member     // caught up, to be taken into the group
+	news   chan struct{} // somebody joined
+	demand chan struct{} // somebody waits for a view
 }
 
 type status struct {
@@ -48,36 +55,31 @@ type status struct {
 	err      error         // why the projection has stopped for good
 }
 
+// member is a projection that is being kept up to date.
+type member struct {
+	Projection
+	at event.Position
+	st *status
+}
+
 // ErrBehind says that a projection did not reach a position in time.
 var ErrBehind = errors.New("the view has not caught up yet")
 
-// Run projects until ctx ends. A projection that breaks stops alone, loudly.
-func (e *Engine) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, p := range e.List {
-		st := e.stat(p.ID())
-		wg.Go(func() {
-			err := e.project(ctx, p, st)
-			if ctx.Err() != nil {
-				return
-			}
-			e.mu.Lock()
-			st.err = err
-			close(st.moved)
-			st.moved = make(chan struct{})
-			e.mu.Unlock()
-			e.Log.Error("a projection has stopped; its view is out of date until it is repaired and rebuilt", "projection", p.ID(), "error", err)
-		})
-	}
-	wg.Wait()
-}
-
-func (e *Engine) stat(id string) *status {
+func (e *Engine) init() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.status == nil {
-		e.status = map[string]*status{}
+		e.status, e.news, e.demand = map[string]*status{}, make(chan struct{}, 1), make(chan struct{}, 1)
 	}
+	if e.Linger == 0 {
+		e.Linger = 10 * time.Millisecond
+	}
+}
+
+func (e *Engine) stat(id string) *status {
+	e.init()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.status[id] == nil {
 		e.status[id] = &status{moved: make(chan struct{})}
 	}
@@ -111,6 +113,7 @@ func (e *Engine) Await(ctx context.Context, p Projection, pos event.Position) er
 		if err != nil {
 			return fmt.Errorf("projection %s has stopped: %w", p.ID(), err)
 		}
+		signal(e.demand)
 		select {
 		case <-moved:
 		case <-ctx.Done():
@@ -119,49 +122,228 @@ func (e *Engine) Await(ctx context.Context, p Projection, pos event.Position) er
 	}
 }
 
-// project folds for ever. Only a fold or a stored event that can't be read ends
-// it; a store that is away is asked again.
-func (e *Engine) project(ctx context.Context, p Projection, st *status) error {
-	pause := 50 * time.Millisecond
-	for {
-		at, err := e.Documents.Checkpoint(ctx, p.ID())
-		if err == nil {
-			e.moved(st, at)
-			err = event.Follow(ctx, e.Store, at, p.Filter, func(batch []event.Raw, upTo event.Position) error {
-				if err := e.step(ctx, p, at, batch, upTo); err != nil {
-					return err
-				}
-				at, pause = upTo, 50*time.Millisecond
-				e.moved(st, upTo)
-				return nil
-			})
-		}
-		var broken *BrokenError
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.As(err, &broken):
-			return err
-		case errors.Is(err, ErrStale):
-			continue // another process was faster: go on from its checkpoint
-		}
-		e.Log.Warn("projection waits", "projection", p.ID(), "error", err, "again_in", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		pause = min(2*pause, 5*time.Second)
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
-func (e *Engine) moved(st *status, at event.Position) {
+// Run projects until ctx ends. Each projection first catches up alone; those
+// that have are kept up to date together, so that an event is read and decoded
+// once for all of them. One that breaks stops alone, loudly.
+func (e *Engine) Run(ctx context.Context) {
+	e.init()
+	var wg sync.WaitGroup
+	for _, p := range e.List {
+		m := &member{Projection: p, st: e.stat(p.ID())}
+		wg.Go(func() { e.catchUp(ctx, m) })
+	}
+	e.together(ctx)
+	wg.Wait()
+}
+
+// catchUp folds alone up to the present end of the log, and joins the group.
+func (e *Engine) catchUp(ctx context.Context, m *member) {
+	pause := 50 * time.Millisecond
+	for ctx.Err() == nil {
+		err := e.resume(ctx, m)
+		for err == nil {
+			var batch []event.Raw
+			var upTo event.Position
+			if batch, upTo, err = e.Store.Scan(ctx, m.at, m.Filter, 0); err != nil {
+				break
+			}
+			if upTo == m.at {
+				e.mu.Lock()
+				e.joined = append(e.joined, m)
+				e.mu.Unlock()
+				signal(e.news)
+				return
+			}
+			if err = e.step(ctx, m.Projection, m.at, batch, upTo); err == nil {
+				e.moved(m, upTo)
+			}
+		}
+		if e.broke(ctx, m, err) {
+			return
+		}
+		pause = e.pause(ctx, m.ID(), err, pause)
+	}
+}
+
+// resume takes the stored checkpoint, which another process may have moved.
+func (e *Engine) resume(ctx context.Context, m *member) error {
+	at, err := e.Documents.Checkpoint(ctx, m.ID())
+	if err == nil {
+		e.moved(m, at)
+		m.at = at
+	}
+	return err
+}
+
+// broke tells whether a projection has stopped for good, and says so.
+func (e *Engine) broke(ctx context.Context, m *member, err error) bool {
+	var broken *BrokenError
+	if ctx.Err() != nil || !errors.As(err, &broken) {
+		return false
+	}
+	e.mu.Lock()
+	m.st.err = err
+	close(m.st.moved)
+	m.st.moved = make(chan struct{})
+	e.mu.Unlock()
+	e.Log.Error("a projection has stopped; its view is out of date until it is repaired and rebuilt", "projection", m.ID(), "error", err)
+	return true
+}
+
+// pause waits after a fault of the store and gives the next, longer pause.
+func (e *Engine) pause(ctx context.Context, who string, err error, d time.Duration) time.Duration {
+	if ctx.Err() != nil {
+		return d
+	}
+	e.Log.Warn("projecting waits", "projection", who, "error", err, "again_in", d)
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+	return min(2*d, 5*time.Second)
+}
+
+// together keeps the members of the group up to date.
+func (e *Engine) together(ctx context.Context) {
+	var group []*member
+	pause := 50 * time.Millisecond
+	for ctx.Err() == nil {
+		e.mu.Lock()
+		group = append(group, e.joined...)
+		e.joined = nil
+		e.mu.Unlock()
+		if len(group) == 0 {
+			select {
+			case <-e.news:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		from := group[0].at
+		for _, m := range group {
+			from = min(from, m.at)
+		}
+		batch, upTo, err := e.Store.Scan(ctx, from, event.Filter{Categories: facts}, 0)
+		if err != nil {
+			pause = e.pause(ctx, "all", err, pause)
+			continue
+		}
+		if upTo == from {
+			e.gather(ctx, from)
+			continue
+		}
+		failed := e.pass(ctx, &group, batch, upTo)
+		if failed == nil {
+			pause = 50 * time.Millisecond
+			continue
+		}
+		pause = e.pause(ctx, "all", failed, pause)
+	}
+}
+
+// pass folds one batch into every member and gives the last fault of the store.
+// Commits are begun together, so that the store can make one of them.
+func (e *Engine) pass(ctx context.Context, group *[]*member, batch []event.Raw, upTo event.Position) error {
+	decoded := make([]decodedFact, len(batch))
+	for i, raw := range batch {
+		decoded[i].Fact, decoded[i].err = Read(raw)
+	}
+	errs := make([]error, len(*group))
+	var wg sync.WaitGroup
+	for i, m := range *group {
+		if m.at >= upTo {
+			continue
+		}
+		v := &View{ctx: ctx, documents: e.Documents, projection: m.ID(), cache: map[Key]*entry{}}
+		if errs[i] = foldAll(m, v, decoded); errs[i] != nil {
+			continue
+		}
+		wg.Go(func() { errs[i] = e.Documents.Commit(ctx, v.batch(m.ID(), m.at, upTo)) })
+	}
+	wg.Wait()
+	var fault error
+	kept := (*group)[:0]
+	for i, m := range *group {
+		switch {
+		case errs[i] == nil:
+			if m.at < upTo {
+				e.moved(m, upTo)
+			}
+		case errors.Is(errs[i], ErrStale): // another process was faster
+			if err := e.resume(ctx, m); err != nil {
+				fault = err
+			}
+		case e.broke(ctx, m, errs[i]):
+			continue
+		default:
+			fault = errs[i]
+		}
+		kept = append(kept, m)
+	}
+	*group = kept
+	return fault
+}
+
+type decodedFact struct {
+	Fact
+	err error
+}
+
+func foldAll(m *member, v *View, facts []decodedFact) error {
+	for _, f := range facts {
+		if f.Position <= m.at || !m.Filter.Match(f.Stream) {
+			continue
+		}
+		if f.err != nil {
+			return &BrokenError{f.Position, f.err}
+		}
+		if err := fold(m.Projection, v, f.Fact); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather waits for news, and a little longer for more of it, unless somebody
+// waits for a view.
+func (e *Engine) gather(ctx context.Context, after event.Position) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- e.Store.Wait(waiting, after) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			e.pause(ctx, "all", err, 50*time.Millisecond)
+			return
+		}
+	case <-e.news:
+		return
+	}
+	timer := time.NewTimer(e.Linger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.demand:
+	case <-ctx.Done():
+	}
+}
+
+func (e *Engine) moved(m *member, at event.Position) {
+	m.at = at
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if at > st.position {
-		st.position = at
-		close(st.moved)
-		st.moved = make(chan struct{})
+	if at > m.st.position {
+		m.st.position = at
+		close(m.st.moved)
+		m.st.moved = make(chan struct{})
 	}
 }
 
