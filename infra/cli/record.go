@@ -144,18 +144,24 @@ func (v Replay) Run(e *env) error {
 			return usage("--at must be from 1 to %d", len(recs))
 		}
 		var state run.State
-		for _, rec := range recs {
+		for i, rec := range recs {
 			state = run.Evolve(state, rec.Event)
 			if v.At > 0 && rec.Version != v.At {
 				continue
 			}
+			// Between the events of one append nothing is due: they became true
+			// together.
+			whole := i == len(recs)-1 || !recs[i+1].Time.Equal(rec.Time) || recs[i+1].Meta != rec.Meta
 			data, err := json.Marshal(rec.Event)
 			if err != nil {
 				return err
 			}
-			st := step{Version: rec.Version, State: stateView(state), Due: dueView(state, rec.Time),
+			st := step{Version: rec.Version, State: stateView(state), Due: []string{},
 				Event: eventLine(event.Raw{New: event.New{ID: rec.ID, Type: rec.Type, Schema: rec.Schema, Time: rec.Time, Meta: rec.Meta, Data: data},
 					Stream: rec.Stream, Version: rec.Version, Position: rec.Position})}
+			if whole {
+				st.Due = dueView(state, rec.Time)
+			}
 			if e.cli.JSON {
 				e.line(st)
 			} else {

@@ -24,7 +24,8 @@ func acquire(path string) (*os.File, error) {
 		return nil, fmt.Errorf("%w: the database %s is in use by process %s; stop that refold or name another file with --data",
 			event.ErrUnavailable, path, strings.TrimSpace(string(owner[:n])))
 	}
-	if err := f.Truncate(0); err == nil {
+	err = f.Truncate(0)
+	if err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
