@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -345,92 +344,4 @@ func (e *Engine) moved(m *member, at event.Position) {
 		close(m.st.moved)
 		m.st.moved = make(chan struct{})
 	}
-}
-
-// BrokenError says at which event a fold broke.
-type BrokenError struct {
-	Position event.Position
-	Cause    error
-}
-
-func (e *BrokenError) Error() string {
-	return fmt.Sprintf("fold broke at event %s: %v", e.Position, e.Cause)
-}
-
-// Unwrap gives the cause.
-func (e *BrokenError) Unwrap() error { return e.Cause }
-
-// step folds one batch and commits documents and checkpoint together.
-func (e *Engine) step(ctx context.Context, p Projection, from event.Position, batch []event.Raw, upTo event.Position) error {
-	v := &View{ctx: ctx, documents: e.Documents, projection: p.ID(), cache: map[Key]*entry{}}
-	for _, raw := range batch {
-		f, err := Read(raw)
-		if err != nil {
-			return &BrokenError{raw.Position, err}
-		}
-		if err := fold(p, v, f); err != nil {
-			return err
-		}
-	}
-	return e.Documents.Commit(ctx, v.batch(p.ID(), from, upTo))
-}
-
-// fold runs the fold of one event. A failing read of a document is the store's
-// fault and passed on; a panic is the fold's.
-func fold(p Projection, v *View, f Fact) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			if failed, ok := r.(readFailed); ok {
-				err = failed.err
-				return
-			}
-			err = &BrokenError{f.Position, fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
-		}
-	}()
-	p.Fold(v, f)
-	return nil
-}
-
-// CatchUp folds what the projection has not folded yet, up to the log's present
-// end.
-func (e *Engine) CatchUp(ctx context.Context, p Projection) error {
-	at, err := e.Documents.Checkpoint(ctx, p.ID())
-	if err != nil {
-		return err
-	}
-	return e.foldTo(ctx, p, at, func(int) {})
-}
-
-// Rebuild folds the whole log again, up to its present end, in place of the old
-// documents, and calls progress after each batch with the number of events
-// folded. Nobody may project or read meanwhile.
-func (e *Engine) Rebuild(ctx context.Context, p Projection, progress func(events int)) error {
-	if err := e.Documents.Drop(ctx, p.ID()); err != nil {
-		return fmt.Errorf("drop %s: %w", p.ID(), err)
-	}
-	return e.foldTo(ctx, p, "", progress)
-}
-
-func (e *Engine) foldTo(ctx context.Context, p Projection, at event.Position, progress func(events int)) error {
-	end, err := e.Store.Head(ctx)
-	if err != nil {
-		return err
-	}
-	total := 0
-	for at < end {
-		batch, upTo, err := e.Store.Scan(ctx, at, p.Filter, 1000)
-		if err != nil {
-			return err
-		}
-		if upTo == at {
-			return nil
-		}
-		if err := e.step(ctx, p, at, batch, upTo); err != nil {
-			return fmt.Errorf("fold %s: %w", p.ID(), err)
-		}
-		total += len(batch)
-		at = upTo
-		progress(total)
-	}
-	return nil
 }

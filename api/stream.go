@@ -1,0 +1,77 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"refold/projections"
+)
+
+// stream writes SSE frames to one reader. Each write has its own deadline, so a
+// long stream is not cut, and a reader who takes nothing is.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	begun   bool
+}
+
+func (a *API) stream(w http.ResponseWriter) *stream {
+	timeout := a.WriteTimeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
+	return &stream{w: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+// begin sends the headers. From here on errors are frames.
+func (s *stream) begin() error {
+	if s.begun {
+		return nil
+	}
+	s.begun = true
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream;charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Connection", "keep-alive")
+	h.Set("X-Accel-Buffering", "no")
+	s.w.WriteHeader(http.StatusOK)
+	return s.write([]byte("retry: 2000\n\n"))
+}
+
+func (s *stream) write(b []byte) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write(b); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+func (s *stream) frames(frames []projections.Frame) error {
+	var b []byte
+	for _, f := range frames {
+		b = append(b, "id:"...)
+		b = append(b, f.ID...)
+		b = append(b, "\nevent:message\ndata:"...)
+		b = append(b, f.Data...)
+		b = append(b, "\n\n"...)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return s.write(b)
+}
+
+// resync tells a reader that its place could not be found and that all follows
+// from the start.
+func (s *stream) resync(reason string) error {
+	data, err := json.Marshal(map[string]string{"reason": reason})
+	if err != nil {
+		return err
+	}
+	return s.write([]byte("event:resync\ndata:" + string(data) + "\n\n"))
+}
