@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The binaries under test, built once.
+var (
+	serverBinary string // the server with tools for tests
+	refoldBinary string // the product
+)
+
+// hang bounds every wait of a test. It is a guard against hanging and nothing
+// is measured with it.
+const hang = 90 * time.Second
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "refold-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	serverBinary, refoldBinary = filepath.Join(dir, "refold-e2e"), filepath.Join(dir, "refold")
+	for out, pkg := range map[string]string{serverBinary: "refold/tests/e2e/cmd/refold-e2e", refoldBinary: "refold/infra/cmd/refold"} {
+		args := append(append([]string{"build"}, buildFlags...), "-o", out, pkg)
+		if text, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build %s: %v\n%s", pkg, err, text)
+			return 1
+		}
+	}
+	// The user's own settings must not reach the processes under test.
+	for _, name := range []string{"REFOLD_DATA", "REFOLD_CONFIG", "REFOLD_ADDR", "REFOLD_API_KEY", "REFOLD_MODEL", "REFOLD_MODEL_URL",
+		"REFOLD_MODEL_KEY", "OPENAI_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "E2E_CONFIG"} {
+		os.Unsetenv(name)
+	}
+	return m.Run()
+}
+
+// guarded gives a context that ends with the test, or when the test hangs.
+func guarded(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	t.Cleanup(cancel)
+	return ctx
+}
