@@ -22,55 +22,39 @@ func encodeMeta(m event.Metadata) []byte {
 }
 
 // decodeMeta reads what encodeMeta wrote. Metadata nearly never holds a
-// character that JSON escapes; without one the values are cut out of one
-// string, several times faster than a decoder.
-func decodeMeta(raw []byte) (m event.Metadata, err error) {
-	if len(raw) == 0 {
+// character that JSON escapes; without one the values are cut out of the string
+// as they are, several times faster than a decoder.
+func decodeMeta(text string) (m event.Metadata, err error) {
+	if text == "" {
 		return m, nil
 	}
-	if bytes.IndexByte(raw, '\\') < 0 && raw[0] == '{' && raw[len(raw)-1] == '}' {
-		if m, ok := cutMeta(string(raw[1 : len(raw)-1])); ok {
+	if strings.IndexByte(text, '\\') < 0 {
+		if m, ok := cutMeta(text); ok {
 			return m, nil
 		}
 	}
-	err = json.Unmarshal(raw, &m)
+	err = json.Unmarshal([]byte(text), &m)
 	return m, err
 }
 
-// cutMeta reads members of the form "name":"value" without escapes.
+// cutMeta reads members in the order in which encodeMeta writes them.
 func cutMeta(s string) (m event.Metadata, ok bool) {
-	for {
-		if len(s) == 0 || s[0] != '"' {
+	for _, f := range [...]struct {
+		name  string
+		value *string
+	}{
+		{`"correlation":"`, &m.Correlation}, {`"causation":"`, &m.Causation}, {`"command":"`, &m.Command},
+		{`"actor":"`, &m.Actor}, {`"trace":"`, &m.Trace},
+	} {
+		if len(s) <= 1 || s[1:min(len(s), len(f.name)+1)] != f.name {
+			continue
+		}
+		s = s[len(f.name)+1:]
+		end := strings.IndexByte(s, '"')
+		if end < 0 {
 			return m, false
 		}
-		name, rest, found := strings.Cut(s[1:], `":"`)
-		if !found {
-			return m, false
-		}
-		value, rest, found := strings.Cut(rest, `"`)
-		if !found {
-			return m, false
-		}
-		switch name {
-		case "correlation":
-			m.Correlation = value
-		case "causation":
-			m.Causation = value
-		case "command":
-			m.Command = value
-		case "actor":
-			m.Actor = value
-		case "trace":
-			m.Trace = value
-		default:
-			return m, false
-		}
-		if rest == "" {
-			return m, true
-		}
-		if rest[0] != ',' {
-			return m, false
-		}
-		s = rest[1:]
+		*f.value, s = s[:end], s[end+1:]
 	}
+	return m, s == "}"
 }

@@ -42,6 +42,8 @@ type reader struct {
 	feedByID map[int64]feed
 	names    map[int64]event.Stream
 	types    map[string]string
+
+	buf []byte // scratch
 }
 
 type feed struct {

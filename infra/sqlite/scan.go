@@ -51,6 +51,7 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 		if err != nil {
 			return err
 		}
+		out = make([]event.Raw, 0, min(int64(max), head-from))
 		for q.Step() {
 			looked++
 			if fd := q.ColumnInt64(8); wanted[fd] {

@@ -175,7 +175,12 @@ func (r *reader) event(q *sqlite3.Stmt, col int) (e event.Raw, err error) {
 	if ns := q.ColumnInt64(col + 1); ns != 0 || q.ColumnType(col+1) != sqlite3.NULL {
 		e.Time = time.Unix(0, ns).UTC()
 	}
-	e.ID = q.ColumnText(col + 2)
+	// One string holds the id and the metadata.
+	r.buf = append(r.buf[:0], q.ColumnRawText(col+2)...)
+	id := len(r.buf)
+	r.buf = append(r.buf, q.ColumnRawText(col+4)...)
+	text := string(r.buf)
+	e.ID = text[:id]
 	raw := q.ColumnRawText(col + 3)
 	name, ok := r.types[string(raw)]
 	if !ok {
@@ -185,7 +190,7 @@ func (r *reader) event(q *sqlite3.Stmt, col int) (e event.Raw, err error) {
 		}
 	}
 	e.Type = name
-	if e.Meta, err = decodeMeta(q.ColumnRawText(col + 4)); err != nil {
+	if e.Meta, err = decodeMeta(text[id:]); err != nil {
 		return e, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err)
 	}
 	e.Data = q.ColumnBlob(col+5, nil)
