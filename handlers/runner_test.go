@@ -1,0 +1,381 @@
+package handlers_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"refold/commands"
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/tool"
+	"refold/handlers"
+	"refold/projections"
+	"refold/tests/scenario"
+)
+
+func answers(text string) script {
+	return func(_ context.Context, _ int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		return say(emit, "", text)
+	}
+}
+
+// inTurn answers with each reply once.
+func inTurn(replies ...func(emit func(handlers.ModelDelta) error) (handlers.ModelReply, error)) script {
+	return func(_ context.Context, n int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		return replies[n-1](emit)
+	}
+}
+
+func reply(text string, calls ...handlers.ModelCall) func(func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+	return func(emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		return say(emit, "", text, calls...)
+	}
+}
+
+func TestMessageToAnswer(t *testing.T) {
+	w := newWorld(t, func(_ context.Context, _ int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		return say(emit, "hm", "Noon.")
+	})
+	w.start("w1")
+	id := w.post("What time is it?")
+	s := w.over(id)
+	scenario.Equal(t, "facts", []string{"RunStarted", "ModelCallStarted", "Thought", "RunCompleted"}, w.kinds(id))
+	if s.Answer != "Noon." || s.EndReason != run.EndNatural || s.Usage.Total != 12 {
+		t.Fatalf("%+v", s)
+	}
+	th := s.Steps[0].Thought
+	if th.Reasoning != "hm" || th.Shown.Cuts != "t2 c0 a5" || !strings.HasPrefix(th.RequestDigest, "sha256:") || th.Model != "scripted-1" {
+		t.Fatalf("%+v", th)
+	}
+	req := w.model.request(1)
+	if req.Messages[0].Role != "system" || !strings.HasSuffix(req.Messages[1].Content, "\n\nWhat time is it?") || strings.Contains(s.Start.Query, "runtime_context") {
+		t.Fatalf("%+v", req.Messages)
+	}
+}
+
+func TestMessagePostedBeforeTheStart(t *testing.T) {
+	w := newWorld(t, answers("Noon."))
+	id := w.post("What time is it?")
+	w.start("w1")
+	w.over(id)
+}
+
+func TestToolRound(t *testing.T) {
+	w := newWorld(t, inTurn(reply("Let me look.", call("", "now", `{ "zone" : "UTC" }`)), reply("Noon.")))
+	w.tools.define("now", tool.ReadOnly, output("12:00"))
+	w.start("w1")
+	id := w.post("What time is it?")
+	s := w.over(id)
+	scenario.Equal(t, "facts", []string{"RunStarted", "ModelCallStarted", "Thought", "ToolCallRequested", "ToolStarted", "ToolCompleted",
+		"ModelCallStarted", "Thought", "RunCompleted"}, w.kinds(id))
+	// P14: the id that was made is the same everywhere.
+	m := w.model.request(2).Messages
+	if len(m) != 4 || m[2].Content != "Let me look." || m[2].Calls[0].ID == "" || m[3].CallID != m[2].Calls[0].ID || m[3].Content != "12:00" {
+		t.Fatalf("%+v", m)
+	}
+	if ran := w.tools.ran[0]; ran.ID != m[3].CallID || ran.IdempotencyKey != id+"/"+ran.ID || string(ran.Arguments) != `{"zone":"UTC"}` || ran.Attempt != 1 {
+		t.Fatalf("%+v", ran)
+	}
+	if s.Answer != "Noon." {
+		t.Fatalf("%+v", s)
+	}
+	w.await("the clean-up", func() bool { return len(w.deltas(id, 1)) == 0 && len(w.deltas(id, 2)) == 0 })
+}
+
+func TestP38_OneParallelToolPanics(t *testing.T) {
+	w := newWorld(t, inTurn(reply("", call("c1", "slow", "{}"), call("c2", "boom", "{}"), call("c3", "fast", "{}")), reply("Done.")))
+	fast, boomed := make(chan struct{}), make(chan struct{})
+	w.tools.define("boom", tool.ReadOnly, func(context.Context, tool.Call) handlers.ToolOutcome {
+		defer close(boomed)
+		panic("secret x")
+	})
+	w.tools.define("fast", tool.ReadOnly, func(context.Context, tool.Call) handlers.ToolOutcome {
+		defer close(fast)
+		return handlers.ToolOutcome{Success: true, Output: "fast"}
+	})
+	w.tools.define("slow", tool.ReadOnly, func(context.Context, tool.Call) handlers.ToolOutcome {
+		<-fast
+		<-boomed
+		return handlers.ToolOutcome{Success: true, Output: "slow"}
+	})
+	p := w.start("w1")
+	id := w.post("Go.")
+	w.over(id)
+	m := w.model.request(2).Messages
+	if m[3].Content != "slow" || !strings.HasPrefix(m[4].Content, "Error: an internal error") || m[5].Content != "fast" {
+		t.Fatalf("%+v", m[3:])
+	}
+	if log := p.log.String(); !strings.Contains(log, "secret x") || !strings.Contains(log, "goroutine") {
+		t.Fatalf("the stack belongs into the log: %s", log)
+	}
+	for _, e := range w.facts(id) {
+		if e, ok := e.(run.ToolCompleted); ok && strings.Contains(e.Output+e.Error, "secret") {
+			t.Fatalf("%+v", e)
+		}
+	}
+}
+
+func TestModelPanics(t *testing.T) {
+	w := newWorld(t, func(context.Context, int, handlers.ModelRequest, func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		panic("secret")
+	})
+	w.start("w1")
+	s := w.over(w.post("Go."))
+	if s.Outcome != run.OutcomeFailed || s.ErrorCode != "internal" || strings.Contains(s.Error, "secret") {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestUnknownModel(t *testing.T) {
+	w := newWorld(t, answers("?"))
+	w.agent.Model = "gone"
+	w.start("w1")
+	if s := w.over(w.post("Go.")); s.ErrorCode != "not_configured" || s.ModelCalls != 1 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestA14_StopInMidStream(t *testing.T) {
+	w := newWorld(t, func(ctx context.Context, n int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		if n > 1 {
+			return say(emit, "", "Next.")
+		}
+		for _, text := range []string{"The ", "answer ", "is"} {
+			if err := emit(handlers.ModelDelta{Content: text}); err != nil {
+				return handlers.ModelReply{}, err
+			}
+		}
+		<-ctx.Done()
+		return handlers.ModelReply{}, ctx.Err()
+	})
+	w.start("w1")
+	id := w.post("What?")
+	w.await("three pieces", func() bool { return len(w.deltas(id, 1)) == 3 })
+	if _, err := w.StopRun(t.Context(), w.caller(), w.session, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	s := w.over(id)
+	if s.Outcome != run.OutcomeStopped || s.Answer != "The answer is" {
+		t.Fatalf("%+v", s)
+	}
+	stop := has[run.RunStopped](w, id)
+	if stop.Shown.Cuts != "a4 a7 a2" || stop.By != "u" {
+		t.Fatalf("%+v", stop)
+	}
+	if _, err := w.StopRun(t.Context(), w.caller(), w.session, id, ""); err == nil {
+		t.Fatal("stopped twice")
+	}
+	next := w.post("And now?")
+	if s := w.over(next); s.Answer != "Next." {
+		t.Fatalf("%+v", s)
+	}
+	m := w.model.request(2).Messages
+	if len(m) != 4 || m[1].Content != "What?" || m[2].Content != "The answer is" {
+		t.Fatalf("%+v", m)
+	}
+	scenario.Equal(t, "facts", []string{"RunStarted", "ModelCallStarted", "RunStopped"}, w.kinds(id))
+}
+
+func TestA14_StopWhileAToolRuns(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	w := newWorld(t, inTurn(reply("", call("c1", "send", "{}")), reply("Next.")))
+	w.tools.define("send", tool.SideEffect, blocked(begun))
+	w.start("w1")
+	id := w.post("Send it.")
+	<-begun
+	if _, err := w.StopRun(t.Context(), w.caller(), w.session, id, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.over(id)
+	if r := has[run.ToolCompleted](w, id); r.Reason != run.ReasonInterrupted {
+		t.Fatalf("%+v", r)
+	}
+	w.over(w.post("And now?")) // P33: the next request is well formed
+	m := w.model.request(2).Messages
+	if len(m) != 5 || m[2].Calls[0].ID != "c1" || m[3].CallID != "c1" {
+		t.Fatalf("%+v", m)
+	}
+}
+
+// frames are what a reader who comes later is shown.
+func (w *world) frames(id string) []projections.Frame {
+	recs, err := w.Runs.Load(context.Background(), tenant, id, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	raw, _, err := w.store.Scan(context.Background(), "", event.Filter{Categories: []string{run.Category}}, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	at := map[string]event.Position{}
+	for _, r := range raw {
+		at[r.ID] = r.Position
+	}
+	var feed projections.RunFeed
+	var out []projections.Frame
+	for _, r := range recs {
+		r.Position = at[r.ID]
+		out = append(out, feed.Fact(r)...)
+	}
+	return out
+}
+
+func TestP36_RetryAfterStreamedText(t *testing.T) {
+	w := newWorld(t, func(_ context.Context, n int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		if n == 1 {
+			if err := emit(handlers.ModelDelta{Content: "The answer is"}); err != nil {
+				return handlers.ModelReply{}, err
+			}
+			return handlers.ModelReply{}, &handlers.ModelError{Code: "connection", Message: "reset", Transient: true}
+		}
+		return say(emit, "", "The answer is 42.")
+	})
+	w.start("w1")
+	id := w.post("What?")
+	w.clock.await(t, time.Second)
+	w.clock.advance(time.Second)
+	if s := w.over(id); s.Answer != "The answer is 42." {
+		t.Fatalf("%+v", s)
+	}
+	failed := has[run.ModelCallFailed](w, id)
+	if failed.Text != "The answer is" || failed.Shown.Cuts != "a13" || !failed.RetryAt.Equal(t0.Add(time.Second)) {
+		t.Fatalf("%+v", failed)
+	}
+	superseded, shown := 0, ""
+	for _, f := range w.frames(id) {
+		if text := string(f.Data); strings.Contains(text, `"superseded":true`) {
+			superseded++
+			shown = ""
+		} else if strings.Contains(text, `"response_type":"answer"`) {
+			_, rest, _ := strings.Cut(text, `"content":"`)
+			content, _, _ := strings.Cut(rest, `"`)
+			shown += content
+		}
+	}
+	if superseded != 1 || shown != "The answer is 42." {
+		t.Fatalf("%d superseded, then %q", superseded, shown)
+	}
+}
+
+func TestP37_WaitsAsLongAsAsked(t *testing.T) {
+	overloaded := func(_ context.Context, n int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		if n == 1 {
+			return handlers.ModelReply{}, &handlers.ModelError{Code: "rate_limited", Status: 429, Message: "slow down", Transient: true, RetryAfter: 7 * time.Second}
+		}
+		return say(emit, "", "Noon.")
+	}
+	t.Run("waits", func(t *testing.T) {
+		w := newWorld(t, overloaded)
+		p := w.start("w1")
+		id := w.post("What?")
+		w.clock.await(t, 7*time.Second)
+		if p.Active() != 0 || p.Parked() != 1 {
+			t.Fatalf("%d active, %d parked: a waiting run is data", p.Active(), p.Parked())
+		}
+		w.clock.advance(6999 * time.Millisecond)
+		if w.model.count() != 1 {
+			t.Fatal("too early")
+		}
+		w.clock.advance(time.Millisecond)
+		w.over(id)
+		for _, e := range w.facts(id) {
+			if e, ok := e.(run.ModelCallStarted); ok && e.Attempt == 2 && !e.At.Equal(t0.Add(7*time.Second)) {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
+	t.Run("a stop ends the wait", func(t *testing.T) {
+		w := newWorld(t, overloaded)
+		w.start("w1")
+		id := w.post("What?")
+		w.clock.await(t, 7*time.Second)
+		if _, err := w.StopRun(t.Context(), w.caller(), w.session, id, ""); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.over(id); s.Outcome != run.OutcomeStopped || w.model.count() != 1 {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+func TestA11_ModelTimeout(t *testing.T) {
+	w := newWorld(t, func(ctx context.Context, n int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		if n > 1 {
+			return say(emit, "", "Noon.")
+		}
+		<-ctx.Done()
+		return handlers.ModelReply{}, ctx.Err()
+	})
+	w.start("w1")
+	id := w.post("What?")
+	w.clock.await(t, 120*time.Second)
+	w.clock.advance(120 * time.Second)
+	if f := has[run.ModelCallFailed](w, id); f.Code != "timeout" || !f.RetryAt.Equal(t0.Add(121*time.Second)) {
+		t.Fatalf("%+v", f)
+	}
+	w.clock.await(t, 121*time.Second)
+	w.clock.advance(time.Second)
+	w.over(id)
+}
+
+func TestToolTimeout_WithSideEffectsIsUnknown(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	w := newWorld(t, inTurn(reply("", call("c1", "send", "{}")), reply("No idea.")))
+	w.tools.define("send", tool.SideEffect, blocked(begun))
+	w.start("w1")
+	id := w.post("Send it.")
+	<-begun
+	w.clock.await(t, tool.DefaultTimeout)
+	w.clock.advance(tool.DefaultTimeout)
+	a := has[run.ApprovalRequired](w, id)
+	if a.Trigger != run.TriggerRecovery {
+		t.Fatalf("%+v", a)
+	}
+	if _, err := w.ResolveApproval(t.Context(), w.caller(), commands.Decision{Run: id, Approval: a.Approval}); err != nil {
+		t.Fatal(err)
+	}
+	w.over(id)
+	if w.tools.runs("c1") != 1 {
+		t.Fatal("repeated without a person")
+	}
+}
+
+func TestToolGone(t *testing.T) {
+	w := newWorld(t, inTurn(reply("", call("c1", "send", "{}"), call("c2", "now", "{}")), reply("Done.")))
+	w.tools.define("send", tool.SideEffect, output("sent"))
+	w.tools.define("now", tool.ReadOnly, output("noon"))
+	id := w.post("Go.")
+	if _, err := w.StartRun(t.Context(), tenant, w.session, id); err != nil {
+		t.Fatal(err)
+	}
+	w.tools.defs[0].Description = "Does something else."
+	w.start("w1")
+	w.over(id)
+	if m := w.model.request(2).Messages; !strings.Contains(m[3].Content, "changed") || m[4].Content != "noon" || w.tools.runs("c1") != 0 {
+		t.Fatalf("%+v", m)
+	}
+}
+
+func TestLongResultsAreKeptWhole(t *testing.T) {
+	w := newWorld(t, inTurn(reply("", call("c1", "read", "{}")), reply("Done.")))
+	w.tools.define("read", tool.ReadOnly, func(context.Context, tool.Call) handlers.ToolOutcome {
+		return handlers.ToolOutcome{Success: true, Output: "长…", Full: "长长长", Truncated: true}
+	})
+	p := w.start("w1")
+	id := w.post("Go.")
+	w.over(id)
+	if r := has[run.ToolCompleted](w, id); r.Size != 3 || !strings.HasPrefix(r.Result, "sha256:") || r.Output != "长…" {
+		t.Fatalf("%+v", r)
+	}
+	if got, err := p.ReadResult(t.Context(), tenant, id, "c1"); err != nil || got != "长长长" {
+		t.Fatalf("%q %v", got, err)
+	}
+	if _, err := p.ReadResult(t.Context(), tenant, id, "c9"); err == nil {
+		t.Fatal("read nothing")
+	}
+	if _, err := p.ReadResult(t.Context(), "other", id, "c1"); err == nil {
+		t.Fatal("read another tenant's")
+	}
+}
