@@ -104,6 +104,7 @@ func (j *appendJob) run(w *writer) (refused, err error) {
 			return nil, err
 		}
 	}
+	w.remember(j, st.version, start)
 	st.version += int64(len(j.rows))
 	j.result = event.Appended{Version: st.version, Position: position(w.head)}
 	return nil, nil

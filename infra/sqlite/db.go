@@ -39,6 +39,7 @@ type DB struct {
 	pool     *pool
 	head     atomic.Int64 // last committed position; unused when read-only
 	news     signal
+	recent   recent // unused when read-only
 	counts   counts
 	closing  sync.Once
 	closed   chan struct{}

@@ -32,6 +32,11 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 	if err != nil || head <= from {
 		return nil, after, err
 	}
+	if !s.db.readOnly {
+		if out, upTo, ok := s.db.recent.scan(from, head, f, cut(limit)); ok {
+			return out, position(upTo), nil
+		}
+	}
 	var out []event.Raw
 	upTo := head
 	err = s.db.read(ctx, func(r *reader) error {

@@ -16,7 +16,11 @@ func (s *Store) Trim(ctx context.Context, stream event.Stream) error {
 	if !stream.Transient() {
 		return fmt.Errorf("%w: %s holds facts and cannot be trimmed", event.ErrInvalid, stream)
 	}
-	return s.db.submit(ctx, trimJob{stream})
+	if err := s.db.submit(ctx, trimJob{stream}); err != nil {
+		return err
+	}
+	s.db.recent.trim(stream)
+	return nil
 }
 
 type trimJob struct{ stream event.Stream }

@@ -56,7 +56,8 @@ type writer struct {
 	head    int64 // last position given out, also in the open transaction
 	streams map[streamKey]*stream
 	feeds   map[feedKey]int64
-	last    int // jobs in the batch before
+	last    int           // jobs in the batch before
+	fresh   []recentEvent // appended in the open transaction
 }
 
 func newWriter(db *DB) (*writer, error) {
@@ -71,6 +72,7 @@ func newWriter(db *DB) (*writer, error) {
 	}
 	w.head = head
 	db.head.Store(head)
+	db.recent.start(head)
 	return w, nil
 }
 
@@ -224,6 +226,7 @@ func (w *writer) transact(batch []*request) (err error) {
 			return err
 		}
 	}
+	w.fresh = w.fresh[:0]
 	full := false
 	for _, r := range batch {
 		full = full || r.job.durable()
@@ -244,6 +247,7 @@ func (w *writer) transact(batch []*request) (err error) {
 	if err := w.exec("COMMIT"); err != nil {
 		return w.rollback(err)
 	}
+	w.db.recent.add(w.fresh)
 	if w.head != w.db.head.Load() {
 		w.db.head.Store(w.head)
 		w.db.news.tell()
