@@ -419,12 +419,12 @@ func (a *actor) isEnding() bool {
 // finish releases what a run that is over still holds.
 func (a *actor) finish(ctx context.Context) {
 	a.runner.Tools.CleanRun(ctx, a.key.run)
-	for call := 1; call <= a.r.State.ModelCalls; call++ {
-		stream := event.Stream{Tenant: a.key.tenant, Category: event.CategoryDelta, ID: run.DeltaID(a.key.run, call)}
-		if err := a.runner.Store.Trim(ctx, stream); err != nil {
-			a.runner.Log.Warn("trim the deltas of a run; the next start does it", "run", a.key.run, "error", err)
-			return
-		}
+	streams := make([]event.Stream, a.r.State.ModelCalls)
+	for i := range streams {
+		streams[i] = event.Stream{Tenant: a.key.tenant, Category: event.CategoryDelta, ID: run.DeltaID(a.key.run, i+1)}
+	}
+	if err := a.runner.Store.Trim(ctx, streams...); err != nil {
+		a.runner.Log.Warn("trim the deltas of a run; the next start does it", "run", a.key.run, "error", err)
 	}
 }
 

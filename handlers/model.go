@@ -2,9 +2,6 @@ package handlers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -60,7 +57,7 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 		return finish(asModelError(err), show.segments)
 	}
 	out := run.RecordReply{Call: claim.Call, Calls: reply.Calls, Finish: reply.Finish, Model: reply.Model, Usage: reply.Usage,
-		RequestDigest: digest(req), Duration: now.Sub(claim.At), Now: now}
+		RequestDigest: reply.RequestDigest, Duration: now.Sub(claim.At), Now: now}
 	out.Text, out.Reasoning, out.Shown = run.Compact(show.segments)
 	return out
 }
@@ -71,15 +68,6 @@ func asModelError(err error) *ModelError {
 		return m
 	}
 	return &ModelError{Code: "connection", Message: err.Error(), Transient: true}
-}
-
-func digest(req ModelRequest) string {
-	b, err := json.Marshal(req)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // shower turns deltas of the model into what readers see, in order.

@@ -95,6 +95,9 @@ type ModelReply struct {
 	Finish    string
 	Model     string // as the server named it
 	Usage     ModelUsage
+	// RequestDigest is "sha256:" and 64 hex digits of the exact request as it was
+	// sent, "" if none was.
+	RequestDigest string
 }
 
 // ModelUsage counts tokens, as the provider reports them; zero when it does not.

@@ -181,9 +181,9 @@ type Store interface {
 	Wait(ctx context.Context, after Position) error
 	// Head is the position of the last event that Scan would give; "" when empty.
 	Head(ctx context.Context) (Position, error)
-	// Trim deletes a transient stream for good; positions are never used again.
-	// Of a stream that is not transient it is ErrInvalid.
-	Trim(ctx context.Context, stream Stream) error
+	// Trim deletes transient streams for good; positions are never used again. If
+	// one of them is not transient it is ErrInvalid, and nothing is deleted.
+	Trim(ctx context.Context, streams ...Stream) error
 	// Close releases the store; later calls are ErrUnavailable.
 	Close() error
 }

@@ -92,7 +92,7 @@ func (a *App) assemble(m *models) error {
 			return err
 		}
 	}
-	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout, approvalTimeout: c.ApprovalTimeout}
+	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
 	a.Runner.Commands = a.Commands
 	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}

@@ -16,6 +16,7 @@ type catalog struct {
 	models          *models
 	temperature     float64
 	runTimeout      time.Duration
+	modelTimeout    time.Duration
 	approvalTimeout time.Duration
 }
 
@@ -28,7 +29,7 @@ func (c *catalog) Agent(_ context.Context, _, id string) (agent.Agent, bool, err
 	if a.Model == "" {
 		a.Model = c.models.standard
 	}
-	a.RunTimeout, a.ApprovalTimeout = c.runTimeout, c.approvalTimeout
+	a.RunTimeout, a.ModelTimeout, a.ApprovalTimeout = c.runTimeout, c.modelTimeout, c.approvalTimeout
 	return a, ok, nil
 }
 

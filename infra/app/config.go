@@ -28,6 +28,7 @@ type Config struct {
 
 	Temperature float64       // of the built-in agent; negative = its own
 	RunTimeout  time.Duration // deadline of a whole run, 0 = none
+	ModelTime   time.Duration // deadline of one model call, 0 = 120 s
 	// ApprovalTimeout is how long a call waits for a person; 0 = 10 minutes.
 	ApprovalTimeout time.Duration
 	// ReadTimeout is how long a client may take to send a request; 0 = 60 s.

@@ -79,7 +79,7 @@ func (m ModelFlags) apply(c *app.Config) error {
 	if m.ModelTimeout <= 0 || m.ModelTimeout > time.Hour {
 		return errors.New("--model-timeout must be more than 0 and at most 1h")
 	}
-	c.Temperature, c.RunTimeout = m.Temperature, m.RunTimeout
+	c.Temperature, c.RunTimeout, c.ModelTime = m.Temperature, m.RunTimeout, m.ModelTimeout
 	switch {
 	case m.Model == extractive.Name:
 		c.Default = extractive.Name

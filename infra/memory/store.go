@@ -179,12 +179,16 @@ func (s *Store) Head(ctx context.Context) (event.Position, error) {
 }
 
 // Trim implements event.Store.
-func (s *Store) Trim(ctx context.Context, stream event.Stream) error {
-	if err := stream.Validate(); err != nil {
-		return err
-	}
-	if !stream.Transient() {
-		return fmt.Errorf("%w: %s holds facts and cannot be trimmed", event.ErrInvalid, stream)
+func (s *Store) Trim(ctx context.Context, streams ...event.Stream) error {
+	gone := make(map[event.Stream]bool, len(streams))
+	for _, stream := range streams {
+		if err := stream.Validate(); err != nil {
+			return err
+		}
+		if !stream.Transient() {
+			return fmt.Errorf("%w: %s holds facts and cannot be trimmed", event.ErrInvalid, stream)
+		}
+		gone[stream] = true
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -194,13 +198,15 @@ func (s *Store) Trim(ctx context.Context, stream event.Stream) error {
 	if s.closed {
 		return errClosed
 	}
-	for _, r := range s.streams[stream] {
-		delete(s.ids, r.ID)
+	for stream := range gone {
+		for _, r := range s.streams[stream] {
+			delete(s.ids, r.ID)
+		}
+		delete(s.streams, stream)
 	}
-	delete(s.streams, stream)
 	kept := s.log[:0:0]
 	for _, r := range s.log {
-		if r.Stream != stream {
+		if !gone[r.Stream] {
 			kept = append(kept, r)
 		}
 	}

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +66,10 @@ func (c *Client) Chat(ctx context.Context, req handlers.ModelRequest, emit func(
 		}
 		return handlers.ModelReply{}, err
 	}
-	return c.read(ctx, call, cancel, resp, req, emit)
+	reply, err := c.read(ctx, call, cancel, resp, req, emit)
+	sum := sha256.Sum256(body)
+	reply.RequestDigest = "sha256:" + hex.EncodeToString(sum[:])
+	return reply, err
 }
 
 // send makes a request; the error is the transport's.

@@ -55,12 +55,17 @@ func (r *recent) add(events []recentEvent) {
 // start says that nothing before a position is kept.
 func (r *recent) start(at int64) { r.from = at }
 
-// trim forgets the events of a stream that was trimmed.
-func (r *recent) trim(s event.Stream) {
+// trim forgets the events of streams that were trimmed. Scans copy what they
+// give, so the list is changed in place.
+func (r *recent) trim(streams []event.Stream) {
+	gone := make(map[event.Stream]bool, len(streams))
+	for _, s := range streams {
+		gone[s] = true
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.events = slices.DeleteFunc(slices.Clone(r.events), func(e recentEvent) bool {
-		if e.Stream != s {
+	r.events = slices.DeleteFunc(r.events, func(e recentEvent) bool {
+		if !e.Stream.Transient() || !gone[e.Stream] {
 			return false
 		}
 		r.bytes -= len(e.Data)
