@@ -2,10 +2,10 @@ package handlers_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -122,7 +122,11 @@ func (m *model) Chat(ctx context.Context, req handlers.ModelRequest, emit func(h
 	m.requests = append(m.requests, req)
 	n := len(m.requests)
 	m.mu.Unlock()
-	return m.script(ctx, n, req, emit)
+	r, err := m.script(ctx, n, req, emit)
+	if sent, bad := json.Marshal(req); bad == nil {
+		r.RequestDigest = fmt.Sprintf("sha256:%x", sha256.Sum256(sent))
+	}
+	return r, err
 }
 
 func (m *model) request(n int) handlers.ModelRequest {
@@ -158,7 +162,7 @@ func say(emit func(handlers.ModelDelta) error, reasoning, text string, calls ...
 	if len(calls) > 0 {
 		finish = handlers.FinishToolCalls
 	}
-	return handlers.ModelReply{Content: text, Reasoning: reasoning, Calls: calls, Finish: finish, Model: "scripted-1",
+	return handlers.ModelReply{Content: text, Reasoning: reasoning, Calls: calls, Finish: finish, Model: "scripted-1", RequestDigest: "sha256:of-the-request",
 		Usage: handlers.ModelUsage{Prompt: 10, Completion: 2, Total: 12}}, nil
 }
 
@@ -323,12 +327,16 @@ func (b *buffer) String() string {
 	return string(b.text)
 }
 
+func (w *world) runner(self string) *handlers.Runner {
+	return &handlers.Runner{Commands: w.Commands, Store: w.store, Models: w.model, Tools: w.tools, Blobs: &memory.Blobs{}, Clock: w.clock,
+		Log: slog.New(slog.DiscardHandler), Self: self, Sole: true}
+}
+
 // start runs a process named self over a store; it ends with the test.
 func (w *world) start(self string, change ...func(*handlers.Runner)) *process {
 	w.t.Helper()
-	p := &process{done: make(chan struct{}), log: &buffer{}}
-	p.Runner = &handlers.Runner{Commands: w.Commands, Store: w.store, Models: w.model, Tools: w.tools, Blobs: &memory.Blobs{}, Clock: w.clock,
-		Log: slog.New(slog.NewTextHandler(io.MultiWriter(p.log), nil)), Self: self, Sole: true}
+	p := &process{Runner: w.runner(self), done: make(chan struct{}), log: &buffer{}}
+	p.Log = slog.New(slog.NewTextHandler(p.log, nil))
 	for _, f := range change {
 		f(p.Runner)
 	}
