@@ -1,9 +1,27 @@
 package api
 
-import "net/http"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+)
+
+// InstanceHeader lets a command line that knows a server's local key tell that
+// server from another one that has its address now.
+const InstanceHeader = "X-Refold-Instance"
+
+// InstanceOf is what the server with a local key answers in InstanceHeader. It
+// does not give the key away.
+func InstanceOf(localKey string) string {
+	sum := sha256.Sum256([]byte("refold instance " + localKey))
+	return hex.EncodeToString(sum[:16])
+}
 
 // health says that the process answers.
 func (a *API) health(w http.ResponseWriter, r *http.Request) {
+	if a.LocalKey != "" {
+		w.Header().Set(InstanceHeader, InstanceOf(a.LocalKey))
+	}
 	respond(w, http.StatusOK, body{"status": "ok", "version": a.Version})
 }
 

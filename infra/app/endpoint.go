@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"refold/api"
 )
 
 // Endpoint says how the command lines of the same user reach a running server.
@@ -61,5 +63,7 @@ func FindServer(ctx context.Context, data string) (Endpoint, bool) {
 		return e, false
 	}
 	res.Body.Close()
-	return e, res.StatusCode == http.StatusOK
+	// A server that was killed leaves its file behind, and another one, of
+	// another record, may have its address by now.
+	return e, res.StatusCode == http.StatusOK && res.Header.Get(api.InstanceHeader) == api.InstanceOf(e.LocalKey)
 }

@@ -31,6 +31,13 @@ func (Approvals) Help() string {
   refold approvals reject ID --reason "not this customer"`
 }
 
+// Help gives examples.
+func (ApprovalsList) Help() string {
+	return `Examples:
+  refold approvals list
+  refold approvals list --status all --json | jq -r '.tool + " " + .status'`
+}
+
 // Run lists them.
 func (l ApprovalsList) Run(e *env) error {
 	return e.withClient(func(c *client) error {
@@ -63,6 +70,16 @@ type ApprovalsApprove struct {
 	Reason string `help:"Reason, for the record." placeholder:"TEXT"`
 }
 
+// Help gives examples.
+func (ApprovalsApprove) Help() string {
+	return `With a running server the call runs at once; without one the decision is recorded
+and the next server goes on from it.
+
+Examples:
+  refold approvals approve ID
+  refold approvals approve ID --args '{"amount": 10}' --reason "less is enough"`
+}
+
 // Run approves.
 func (a ApprovalsApprove) Run(e *env) error {
 	body := map[string]any{"decision": "approve", "reason": a.Reason}
@@ -79,6 +96,13 @@ func (a ApprovalsApprove) Run(e *env) error {
 type ApprovalsReject struct {
 	ID     string `arg:"" help:"Id of the approval."`
 	Reason string `help:"Reason, for the record and the model." placeholder:"TEXT"`
+}
+
+// Help gives examples.
+func (ApprovalsReject) Help() string {
+	return `Examples:
+  refold approvals reject ID
+  refold approvals reject ID --reason "not this customer"`
 }
 
 // Run rejects.

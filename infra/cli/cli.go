@@ -189,6 +189,13 @@ func version() string {
 // VersionOf prints the version.
 type VersionOf struct{}
 
+// Help gives examples.
+func (VersionOf) Help() string {
+	return `Examples:
+  refold version
+  refold version --json`
+}
+
 // Run prints it.
 func (VersionOf) Run(e *env) error {
 	if e.cli.JSON {

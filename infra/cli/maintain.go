@@ -106,6 +106,16 @@ func (e *env) rebuild(db *sqlite.DB, chosen []projections.Projection) error {
 // Migrate brings the schema up to date.
 type Migrate struct{}
 
+// Help gives examples.
+func (Migrate) Help() string {
+	return `Every command that writes does this by itself; run it alone to see that a new
+version can open the record. A server must not be running.
+
+Examples:
+  refold migrate
+  refold migrate --data /var/lib/refold --json`
+}
+
 // Run migrates.
 func (Migrate) Run(e *env) error {
 	if err := os.MkdirAll(e.config.Data, 0o700); err != nil {
