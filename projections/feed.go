@@ -189,6 +189,13 @@ func (w *frameWriter) put(b frameBody) {
 	w.k++
 }
 
+// say shows text, in more than one frame if it is long.
+func (w *frameWriter) say(kind, text string, data map[string]any) {
+	for _, piece := range pieces(text) {
+		w.put(frameBody{Type: kind, Content: piece, Data: data})
+	}
+}
+
 func (w *frameWriter) terminal(b frameBody) {
 	w.put(b)
 	w.frames[len(w.frames)-1].Terminal = true
@@ -205,7 +212,7 @@ func (w *frameWriter) segment(s run.Segment) {
 			f.thought++
 			f.blocks = append(f.blocks, f.open)
 		}
-		w.put(frameBody{Type: "thinking", Content: s.Text, Data: map[string]any{"event_id": f.open}})
+		w.say("thinking", s.Text, map[string]any{"event_id": f.open})
 	case run.SegClose:
 		if f.open == "" {
 			return
@@ -219,7 +226,7 @@ func (w *frameWriter) segment(s run.Segment) {
 			f.answers++
 		}
 		f.length += len(s.Text)
-		w.put(frameBody{Type: "answer", Content: s.Text, Data: map[string]any{"event_id": f.answer}})
+		w.say("answer", s.Text, map[string]any{"event_id": f.answer})
 	case run.SegCall:
 		w.supersede("preamble")
 		f.names[s.ID] = s.Name
@@ -231,7 +238,7 @@ func (w *frameWriter) segment(s run.Segment) {
 			f.aside = f.eventID("thinking", 0)
 			f.blocks = append(f.blocks, f.aside)
 		}
-		w.put(frameBody{Type: "thinking", Content: s.Text, Data: map[string]any{"event_id": f.aside, "source": "thinking_tool"}})
+		w.say("thinking", s.Text, map[string]any{"event_id": f.aside, "source": "thinking_tool"})
 	}
 }
 
@@ -359,7 +366,7 @@ func (w *frameWriter) completed(e run.RunCompleted) {
 		if e.Call == 0 {
 			data["is_fallback"] = true
 		}
-		w.put(frameBody{Type: "answer", Content: e.Answer, Data: data})
+		w.say("answer", e.Answer, data)
 	}
 	done := map[string]any{"event_id": id, "duration_ms": e.DurationMS, "completed_at": e.At.Unix()}
 	if e.Call == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"refold/domain/event"
 	"refold/domain/run"
@@ -57,13 +58,36 @@ func (b frameBody) encode() []byte {
 	if err == nil && len(out) <= maxFrame {
 		return out
 	}
-	b.Data = map[string]any{"omitted": "the payload is too large for the feed; read the message or the tool log"}
-	if len(b.Content) > maxFrame/8 {
-		b.Content = strings.ToValidUTF8(b.Content[:maxFrame/8], "")
+	small := map[string]any{"omitted": "the payload is too large for the feed; read the message or the tool log"}
+	for name, v := range b.Data { // ids and outcomes stay: clients need them to place the frame
+		if value, err := json.Marshal(v); err == nil && len(value) <= maxFrame/256 {
+			small[name] = v
+		}
+	}
+	b.Data = small
+	if len(b.Content) > maxText {
+		b.Content = strings.ToValidUTF8(b.Content[:maxText], "")
 	}
 	out, err = json.Marshal(b)
 	if err != nil {
 		panic("encode a frame of plain values: " + err.Error())
 	}
 	return out
+}
+
+// maxText bounds the text of one frame; longer text goes on in the next one. In
+// JSON it can become six times as long.
+const maxText = maxFrame / 8
+
+// pieces cuts text for frames, never inside a character.
+func pieces(text string) []string {
+	var out []string
+	for len(text) > maxText {
+		n := maxText
+		for n > maxText-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		out, text = append(out, text[:n]), text[n:]
+	}
+	return append(out, text)
 }

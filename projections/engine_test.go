@@ -1,0 +1,290 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/session"
+	"refold/infra/memory"
+	"refold/projections"
+)
+
+// patience only ends tests that hang.
+const patience = 30 * time.Second
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// told is a log of one session with one run.
+func told(t testing.TB, facts ...run.Event) *book {
+	b := newBook(t)
+	b.session("s1", created, posted)
+	b.run("r1", facts...)
+	return b
+}
+
+func TestDocuments_Golden(t *testing.T) {
+	b := told(t, clocks()...)
+	d := &memory.Documents{}
+	b.project(d, projections.All()...)
+	var all strings.Builder
+	for _, p := range projections.All() {
+		all.WriteString(documents(t, d, p))
+	}
+	golden(t, "documents.golden", nil, all.String())
+}
+
+func TestP84_RebuildGivesTheSame(t *testing.T) {
+	b := told(t, clocks()...)
+	b.session("s2", session.SessionCreated{Session: "s2", At: at(50)}, session.SessionDeleted{At: at(51)})
+	d := &memory.Documents{}
+	e := b.project(d, projections.All()...)
+	for _, p := range projections.All() {
+		before := documents(t, d, p)
+		events := 0
+		if err := e.Rebuild(t.Context(), p, func(n int) { events = n }); err != nil {
+			t.Fatal(err)
+		}
+		if after := documents(t, d, p); after != before || before == "" && p.Name != "approvals" {
+			t.Fatalf("%s before:\n%s\nafter:\n%s", p.ID(), before, after)
+		}
+		if events == 0 {
+			t.Fatal("nothing was folded")
+		}
+		if at, err := d.Checkpoint(t.Context(), p.ID()); err != nil || at != b.head() {
+			t.Fatalf("at %q, %v", at, err)
+		}
+	}
+}
+
+// counting is a projection that counts what it folds.
+func counting(n *atomic.Int64) projections.Projection {
+	return projections.Projection{Name: "count", Version: 1, Filter: event.Filter{Categories: []string{session.Category}},
+		Fold: func(v *projections.View, f projections.Fact) {
+			n.Add(1)
+			c := projections.Get[int](v, "", "acme", "n")
+			if c == nil {
+				c = new(int)
+			}
+			*c++
+			projections.Put(v, "", "acme", "n", c, nil)
+		}}
+}
+
+func TestP80_TheCheckpointIsAPosition(t *testing.T) {
+	b := newBook(t)
+	up := session.SessionUpdated{Title: "T", At: t0}
+	b.session("s1", created, up, up)
+	log := event.Log[session.Event]{Store: b.store, Codec: session.Codec, Category: session.Category}
+	for range 50 {
+		_, err := log.Append(t.Context(), "acme", "s1", event.Exactly(1), event.Envelope{Time: t0}, event.Fact[session.Event]{ID: "x", Event: up})
+		if !errors.Is(err, event.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+	b.session("s1", up, up, up)
+	var folded atomic.Int64
+	d := &memory.Documents{}
+	for start, want := range []int64{6, 6, 6} {
+		b.project(d, counting(&folded))
+		if folded.Load() != want {
+			t.Fatalf("start %d: %d folded, want %d", start+1, folded.Load(), want)
+		}
+	}
+	if got := documents(t, d, counting(&folded)); !strings.Contains(got, "\n6\n") {
+		t.Fatal(got)
+	}
+}
+
+func TestBrokenFold_StopsAlone(t *testing.T) {
+	b := told(t, clocks()...)
+	var healthy atomic.Int64
+	broken := projections.Projection{Name: "broken", Version: 1, Filter: event.Filter{Categories: []string{session.Category}},
+		Fold: func(v *projections.View, f projections.Fact) {
+			if f.Version == 2 {
+				panic("a bug")
+			}
+			n := 1
+			projections.Put(v, "", "acme", "n", &n, nil)
+		}}
+	e := &projections.Engine{Store: b.store, Documents: &memory.Documents{}, Log: quiet, List: []projections.Projection{broken, counting(&healthy)}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Run(ctx)
+	}()
+	err := e.Await(ctx, broken, b.head())
+	var why *projections.BrokenError
+	if !errors.As(err, &why) || !strings.Contains(err.Error(), "a bug") || why.Position == "" {
+		t.Fatalf("%v", err)
+	}
+	if err := e.Await(ctx, e.List[1], b.head()); err != nil || healthy.Load() != 2 {
+		t.Fatalf("the other one stopped too: %v", err)
+	}
+	if got := e.Broken(); len(got) != 1 || got["broken@1"] == nil {
+		t.Fatalf("%v", got)
+	}
+	cancel()
+	<-done
+	if got := documents(t, e.Documents, broken); got != "" {
+		t.Fatalf("half a batch was stored: %s", got)
+	}
+}
+
+func TestUnreadableEvent_StopsTheProjection(t *testing.T) {
+	b := told(t)
+	stream := event.Stream{Tenant: "acme", Category: session.Category, ID: "s9"}
+	if _, err := b.store.Append(t.Context(), stream, event.NoStream(), event.New{ID: "new", Type: "SessionArchived", Schema: 1, Time: t0, Data: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	e := &projections.Engine{Store: b.store, Documents: &memory.Documents{}, Log: quiet, List: []projections.Projection{projections.Sessions}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.Run(ctx)
+	}()
+	if err := e.Await(ctx, projections.Sessions, b.head()); !errors.Is(err, event.ErrUnknownType) {
+		t.Fatal(err)
+	}
+	cancel()
+	<-done
+}
+
+// rival commits a batch in the name of another process right before the first.
+type rival struct {
+	projections.Documents
+	commit func()
+}
+
+func (r *rival) Commit(ctx context.Context, b projections.Batch) error {
+	if r.commit != nil {
+		f := r.commit
+		r.commit = nil
+		f()
+	}
+	return r.Documents.Commit(ctx, b)
+}
+
+func TestStaleCheckpoint_GoesOnFromTheOther(t *testing.T) {
+	b := told(t, clocks()...)
+	d := &memory.Documents{}
+	var folded, theirs atomic.Int64
+	r := &rival{Documents: d, commit: func() { b.project(d, counting(&theirs)) }}
+	b.project(r, counting(&folded))
+	if got := documents(t, d, counting(&folded)); theirs.Load() != 2 || !strings.Contains(got, "\n2\n") {
+		t.Fatalf("%d by the rival; %s", theirs.Load(), got)
+	}
+}
+
+// away fails the first reads of documents, as a store that is restarted does.
+type away struct {
+	projections.Documents
+	left atomic.Int64
+}
+
+func (a *away) Get(ctx context.Context, keys ...projections.Key) ([]projections.Document, error) {
+	if a.left.Add(-1) >= 0 {
+		return nil, event.ErrUnavailable
+	}
+	return a.Documents.Get(ctx, keys...)
+}
+
+func TestUnavailableStore_IsAskedAgain(t *testing.T) {
+	b := told(t, clocks()...)
+	a := &away{Documents: &memory.Documents{}}
+	a.left.Store(1)
+	e := b.project(a, projections.Sessions)
+	if len(e.Broken()) > 0 {
+		t.Fatal("a store that is away is no broken fold")
+	}
+}
+
+func TestAwait_EndsWithItsContext(t *testing.T) {
+	e := &projections.Engine{Documents: &memory.Documents{}, Log: quiet}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.Await(ctx, projections.Sessions, "x"); !errors.Is(err, projections.ErrBehind) {
+		t.Fatal(err)
+	}
+	if err := e.Await(ctx, projections.Sessions, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// message gives the assistant's message and the first step after a story.
+func message(t *testing.T, facts ...run.Event) (string, string) {
+	b := told(t, append([]run.Event{began(), claim(1, 0, 1, 3)}, facts...)...)
+	d := &memory.Documents{}
+	b.project(d, projections.History)
+	all := documents(t, d, projections.History)
+	_, own, _ := strings.Cut(all, "history@1 r1 ")
+	own, steps, _ := strings.Cut(own, "history@1.step")
+	return own, steps
+}
+
+func TestHistory_Endings(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		facts       []run.Event
+		has, hasNot []string
+	}{
+		{"stop", []run.Event{run.RunStopped{Call: 1, Text: "So far", Reasoning: "hm", Shown: run.Shown{Cuts: "t2 a6"}, At: at(5)}},
+			[]string{`"content": "So far"`, `"outcome": "stopped"`, `"completed": true`, `"reasoning": "hm"`, `"thought": ""`}, []string{`"error"`}},
+		{"stop after a preamble", []run.Event{run.RunStopped{Call: 1, Text: "Let me.", Shown: run.Shown{Cuts: "a7 p", Pending: []run.PendingCall{{ID: "c", Name: "now"}}}, At: at(5)}},
+			[]string{`"content": ""`, `"thought": "Let me."`}, nil},
+		{"failed", []run.Event{run.RunFailed{Code: "incomplete", Message: "broke off", EndReason: run.EndIncomplete, Text: "So far", Call: 1, At: at(5)}},
+			[]string{`"content": "So far"`, `"outcome": "failed"`, `"error_code": "incomplete"`, `"error": "broke off"`}, nil},
+		{"fixed text", []run.Event{thought("", run.Shown{}), run.RunCompleted{Answer: "Sorry.", EndReason: run.EndEmpty, At: at(5)}},
+			[]string{`"content": "Sorry."`, `"fallback": true`, `"end_reason": "empty"`}, []string{`"degraded"`}},
+		{"synthesis", []run.Event{thought("Best.", run.Shown{}), run.RunCompleted{Answer: "Best.", Call: 1, EndReason: run.EndStuck, Degraded: true, At: at(5)}},
+			[]string{`"content": "Best."`, `"degraded": true`, `"thought": ""`}, []string{`"fallback"`}},
+		{"running", []run.Event{thought("Let me.", run.Shown{})}, []string{`"content": ""`, `"completed": false`, `"thought": "Let me."`}, []string{`"outcome"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			own, steps := message(t, c.facts...)
+			for _, s := range c.has {
+				if !strings.Contains(own+steps, s) {
+					t.Errorf("no %s in:\n%s%s", s, own, steps)
+				}
+			}
+			for _, s := range c.hasNot {
+				if strings.Contains(own, s) {
+					t.Errorf("%s in:\n%s", s, own)
+				}
+			}
+		})
+	}
+}
+
+func TestToolLog_LateOutcome(t *testing.T) {
+	b := told(t, began(), run.ToolCallRequested{Call: "c1", Name: "send", Args: []byte(`{}`), At: at(3)}, run.ToolStarted{Call: "c1", Attempt: 1, At: at(4)},
+		run.ToolCompleted{Call: "c1", Attempt: 1, Error: "interrupted", Reason: run.ReasonInterrupted, At: at(5)}, run.RunStopped{At: at(5)},
+		run.ToolCompleted{Call: "c1", Attempt: 1, Success: true, Late: true, At: at(9)})
+	d := &memory.Documents{}
+	b.project(d, projections.ToolLog)
+	got := documents(t, d, projections.ToolLog)
+	for _, s := range []string{`"outcome": "failed"`, `"reason": "interrupted"`, `"late": "success"`} {
+		if !strings.Contains(got, s) {
+			t.Fatalf("no %s in %s", s, got)
+		}
+	}
+}
+
+func TestSessions_Deleted(t *testing.T) {
+	b := told(t)
+	b.session("s1", session.SessionDeleted{At: at(9)})
+	d := &memory.Documents{}
+	b.project(d, projections.Sessions)
+	if got := documents(t, d, projections.Sessions); got != "" {
+		t.Fatal(got)
+	}
+}
