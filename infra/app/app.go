@@ -43,10 +43,11 @@ type App struct {
 	API      *api.API
 	LocalKey string
 
-	stop    context.CancelFunc
-	work    sync.WaitGroup
-	started atomic.Bool // the runner has taken over the open runs
-	problem atomic.Pointer[string]
+	stop      context.CancelFunc
+	work      sync.WaitGroup
+	announced bool        // not safe for concurrent use
+	started   atomic.Bool // the runner has taken over the open runs
+	problem   atomic.Pointer[string]
 }
 
 // DatabaseFile is the file in a data directory that is the record.
@@ -185,8 +186,16 @@ func (a *App) ready(context.Context) map[string]string {
 	return out
 }
 
+// Announce writes the file by which command lines of the same user find the
+// server. Serve does it too; who tells people the address does it before.
+func (a *App) Announce(l net.Listener) error {
+	err := writeEndpoint(a.Config.Data, Endpoint{Addr: l.Addr().String(), PID: os.Getpid(), LocalKey: a.LocalKey, Version: a.Config.Version})
+	a.announced = err == nil
+	return err
+}
+
 // Serve answers HTTP requests on a listener until ctx ends. announce, if set,
-// writes the file by which command lines of the same user find the server.
+// announces the server, and takes that back at the end.
 func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 	base, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -197,8 +206,10 @@ func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 	server := &http.Server{Handler: a.API.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
 		IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return base }}
 	if announce {
-		if err := writeEndpoint(a.Config.Data, Endpoint{Addr: l.Addr().String(), PID: os.Getpid(), LocalKey: a.LocalKey, Version: a.Config.Version}); err != nil {
-			return err
+		if !a.announced {
+			if err := a.Announce(l); err != nil {
+				return err
+			}
 		}
 		defer os.Remove(endpointFile(a.Config.Data))
 	}

@@ -76,6 +76,9 @@ func (v Events) Run(e *env) error {
 		for {
 			batch, upTo, err := s.Scan(e.ctx, at, f, 0)
 			if err != nil {
+				if v.Follow && e.ctx.Err() != nil {
+					return nil // Ctrl-C is how following ends
+				}
 				return err
 			}
 			for _, r := range batch {
@@ -96,7 +99,7 @@ func (v Events) Run(e *env) error {
 			}
 			if err := s.Wait(e.ctx, at); err != nil {
 				if e.ctx.Err() != nil {
-					return nil // Ctrl-C is how following ends
+					return nil
 				}
 				return err
 			}

@@ -61,6 +61,10 @@ func (s Serve) Run(e *env) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen on %s: %w; choose another with --addr", a.Config.Addr, err), a.Close())
 	}
+	// Who has read the address may use it: the announcement comes first.
+	if err := a.Announce(l); err != nil {
+		return errors.Join(err, l.Close(), a.Close())
+	}
 	e.welcome(a, l.Addr().String())
 	err = a.Serve(e.ctx, l, true)
 	e.stop() // a second interrupt ends the process at once
