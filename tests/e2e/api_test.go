@@ -248,8 +248,7 @@ func TestAgents(t *testing.T) {
 	if a := l.do(t, "HEAD", "/health", nil); a.status != 200 || a.body != "" {
 		t.Errorf("HEAD /health: %d %q", a.status, a.body)
 	}
-	l.chat(t, l.session(t), "q") // the runner has taken over once it has begun a run
-	if _, err := l.model.Await(guarded(t), 0); err != nil {
-		t.Fatal(err)
-	}
+	l.model.Push(say("Yes."))
+	l.chat(t, l.session(t), "q").rest(t) // by now the runner has taken over
+	l.do(t, "GET", "/readyz", nil).same(t, 200, `{"status":"ready"}`)
 }

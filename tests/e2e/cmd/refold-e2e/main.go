@@ -63,6 +63,9 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, a.Close())
 	}
+	if err := a.Announce(l); err != nil {
+		return errors.Join(err, a.Close())
+	}
 	if err := json.NewEncoder(os.Stdout).Encode(map[string]any{"addr": l.Addr().String()}); err != nil {
 		return errors.Join(err, a.Close())
 	}

@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"refold/tests/scripted"
+)
+
+// docs makes a folder of files in two languages.
+func docs(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"backup.md": "# Backups\n\nBackups are made every night at two.\n\nTo restore a backup, stop the server and run the restore script with the date.\n",
+		"备份.md":     "# 备份\n\n备份每天凌晨两点进行。\n\n恢复备份时，先停止服务器，再运行恢复脚本。\n",
+		"other.md":  "# Colours\n\nThe roof is red.\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestAskOffline: an answer with quotes and their places, from a folder, with
+// nothing configured and no server; and the same beside a server.
+func TestAskOffline(t *testing.T) {
+	dir, data := docs(t), filepath.Join(t.TempDir(), "data")
+	l := newLab(t, func(s *settings) { s.ModelURL = "" })
+	for _, at := range []string{data, l.s.Data} {
+		for _, c := range []struct{ question, quote, place, not string }{
+			{"How do I restore a backup?", "> To restore a backup, stop the server and run the restore script with the date.", "(backup.md:5)", "roof"},
+			{"如何恢复备份？", "> 恢复备份时，先停止服务器，再运行恢复脚本。", "(备份.md:5)", "roof"},
+		} {
+			r := refold(t, "--data", at, "ask", "--dir", dir, c.question)
+			if r.code != 0 || !strings.Contains(r.stdout, c.quote+"\n"+c.place) || strings.Contains(r.stdout, c.not) {
+				t.Errorf("%s: exit %d\n%s\n%s", c.question, r.code, r.stdout, r.stderr)
+			}
+			if !strings.Contains(r.stderr, "On the record: run ") || strings.Contains(r.stdout, "On the record") {
+				t.Errorf("the place on the record: %s", r.stderr)
+			}
+		}
+	}
+	var rows []struct{ Title string }
+	l.do(t, "GET", "/api/v1/sessions", nil).data(t, 200, &rows)
+	if len(rows) != 2 || rows[1].Title != "How do I restore a backup?" {
+		t.Errorf("the server's sessions: %+v", rows)
+	}
+	// The question from standard input; JSON for programs.
+	r := refoldIn(t, nil, strings.NewReader("How do I restore a backup?\n"), "--data", data, "--json", "ask", "--dir", dir, "-")
+	lines := jsonLines(t, r.stdout)
+	if r.code != 0 || lines[0]["response_type"] != "agent_query" || lines[len(lines)-1]["response_type"] != "complete" {
+		t.Errorf("--json: exit %d\n%s", r.code, r.stdout)
+	}
+	session := lines[0]["session_id"].(string)
+	if r := refold(t, "--data", data, "ask", "--session", session, "--dir", dir, "And when are backups made?"); r.code != 0 || !strings.Contains(r.stdout, "every night at two") {
+		t.Errorf("the next turn: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := refold(t, "--data", data, "ask", "--session", "nope", "q"); r.code != 1 || !strings.Contains(r.stderr, "no such session") {
+		t.Errorf("an unknown session: exit %d\n%s", r.code, r.stderr)
+	}
+}
+
+// TestAskExitCodes: what a script learns from how ask ended.
+func TestAskExitCodes(t *testing.T) {
+	empty := scripted.Say(scripted.Reasoning("..."))
+	for _, c := range []struct {
+		name  string
+		steps []scripted.Step
+		code  int
+		part  string
+	}{
+		{"answered", []scripted.Step{say("Yes.")}, 0, "On the record"},
+		{"refused", []scripted.Step{scripted.Fail(401, "bad key")}, 3, "The run failed: LLM call failed"},
+		{"lying server", []scripted.Step{scripted.Respond(200, map[string]string{"Content-Type": "text/html"}, "<html><title>Router login</title></html>")}, 3, "The run failed: LLM call failed"},
+		{"no real answer", []scripted.Step{empty, empty, empty}, 4, "(ended: empty)"},
+	} {
+		model := scripted.New(t, c.steps...)
+		r := refold(t, "--data", filepath.Join(t.TempDir(), "data"), "ask", "--model-url", model.URL, "--model", "m", "q")
+		if r.code != c.code || !strings.Contains(r.stderr, c.part) {
+			t.Errorf("%s: exit %d, want %d\n%s%s", c.name, r.code, c.code, r.stdout, r.stderr)
+		}
+		if c.code == 3 && r.stdout != "" {
+			t.Errorf("%s: standard output has %q", c.name, r.stdout)
+		}
+	}
+	// Nobody there: said in words that help, after the attempts.
+	r := refold(t, "--data", filepath.Join(t.TempDir(), "data"), "ask", "--model-url", "http://127.0.0.1:9/v1", "q")
+	if r.code != 3 || !strings.Contains(r.stderr, "cannot reach the model server at 127.0.0.1:9") {
+		t.Errorf("no model server: exit %d\n%s", r.code, r.stderr)
+	}
+}
+
+// TestInterrupt: Ctrl-C stops the run, keeps what there is, and exits 130, with
+// a server and without.
+func TestInterrupt(t *testing.T) {
+	for _, served := range []bool{false, true} {
+		gate := make(chan struct{})
+		l := newLab(t, nil, held(gate, []string{"One ", "two "}, []string{"three."}))
+		data := l.s.Data
+		if !served {
+			if code := l.p.term(t); code != 0 {
+				t.Errorf("exit %d", code)
+			}
+		}
+		r := begin(t, "--data", data, "ask", "--model-url", l.model.URL, "--model", "m", "q")
+		r.reads(t, "One two ")
+		if rest, code := r.interrupt(t); code != 130 || !strings.Contains(r.stderr.String(), "Stopped.") || strings.Contains(rest, "three") {
+			t.Errorf("served %v: exit %d, %q\n%s", served, code, rest, r.stderr)
+		}
+		close(gate)
+		if !served {
+			l.up(t)
+		}
+		var rows []struct {
+			Status  string
+			Session string
+			ID      string
+		}
+		l.do(t, "GET", "/api/v1/runs", nil).data(t, 200, &rows)
+		if len(rows) != 1 || rows[0].Status != "stopped" {
+			t.Fatalf("served %v: runs %+v", served, rows)
+		}
+		if m := l.message(t, rows[0].Session, rows[0].ID); m.Content != "One two " || m.EndReason != "user" {
+			t.Errorf("served %v: stored %+v", served, m)
+		}
+	}
+}
+
+// TestDeadServersAddress: a server that was killed leaves its address behind;
+// whoever has that address now is not taken for it.
+func TestDeadServersAddress(t *testing.T) {
+	dead := newLab(t, nil)
+	dead.p.kill(t)
+	other := newLab(t, func(s *settings) { s.Addr = dead.p.addr })
+	r := refold(t, "--data", dead.s.Data, "ask", "--dir", docs(t), "How do I restore a backup?")
+	if r.code != 0 || !strings.Contains(r.stdout, "restore script") {
+		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	var rows []any
+	other.do(t, "GET", "/api/v1/sessions", nil).data(t, 200, &rows)
+	if len(rows) != 0 {
+		t.Errorf("the question went to another record: %v", rows)
+	}
+}
