@@ -2,6 +2,8 @@ package openai
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"reflect"
@@ -47,7 +49,8 @@ func TestChat(t *testing.T) {
 	c, _ := clientOf(t, s)
 	h := &heard{}
 	reply, err := c.Chat(t.Context(), ask("q"), h.emit)
-	want := handlers.ModelReply{
+	sum := sha256.Sum256(s.Requests()[0].Body)
+	want := handlers.ModelReply{RequestDigest: "sha256:" + hex.EncodeToString(sum[:]),
 		Content: "Hello", Reasoning: "hm", Finish: "tool_calls", Model: "m", Usage: handlers.ModelUsage{Prompt: 3, Completion: 4, Total: 7},
 		Calls: []handlers.ModelCall{{ID: "c1", Name: "now", Arguments: `{"a":1}`}, {ID: "c2", Name: "search", Arguments: "{}"}},
 	}

@@ -237,6 +237,10 @@ func replay(t testing.TB, body io.Reader) (handlers.ModelReply, *heard, error) {
 	if err == nil && len(h.calls) > len(reply.Calls) {
 		t.Errorf("%d calls announced, %d in the reply", len(h.calls), len(reply.Calls))
 	}
+	if !strings.HasPrefix(reply.RequestDigest, "sha256:") {
+		t.Errorf("the digest of the request is %q", reply.RequestDigest)
+	}
+	reply.RequestDigest = "" // the fixtures are about what was read
 	return reply, h, err
 }
 
