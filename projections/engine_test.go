@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -285,6 +286,41 @@ func TestSessions_Deleted(t *testing.T) {
 	d := &memory.Documents{}
 	b.project(d, projections.Sessions)
 	if got := documents(t, d, projections.Sessions); got != "" {
+		t.Fatal(got)
+	}
+}
+
+func TestTwoEngines_CountEachEventOnce(t *testing.T) {
+	b := newBook(t)
+	b.session("s1", created)
+	d := &memory.Documents{}
+	var folded atomic.Int64
+	p := counting(&folded)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var engines []*projections.Engine
+	var wg sync.WaitGroup
+	for range 2 {
+		e := &projections.Engine{Store: b.store, Documents: d, Log: quiet, List: []projections.Projection{p}, Linger: time.Nanosecond}
+		engines = append(engines, e)
+		wg.Go(func() { e.Run(ctx) })
+	}
+	for n := range 200 {
+		b.session("s1", session.SessionUpdated{Title: "T", At: t0})
+		if n%20 == 0 { // both are at work while the log grows
+			if err := engines[n/20%2].Await(ctx, p, b.head()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, e := range engines {
+		if err := e.Await(ctx, p, b.head()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	wg.Wait()
+	if got := documents(t, d, p); !strings.Contains(got, "\n201\n") {
 		t.Fatal(got)
 	}
 }
