@@ -233,7 +233,8 @@ func (r *Runner) Active() int {
 	return len(r.actors)
 }
 
-// sleep waits for d or the end of ctx; false means that ctx ended.
+// sleep waits for d, the end of ctx, or the end of the runner; false means that
+// it was not the time that came.
 func (r *Runner) sleep(ctx context.Context, d time.Duration) bool {
 	done := make(chan struct{})
 	stop := r.Clock.AfterFunc(d, func() { close(done) })
@@ -242,6 +243,8 @@ func (r *Runner) sleep(ctx context.Context, d time.Duration) bool {
 	case <-done:
 		return true
 	case <-ctx.Done():
+		return false
+	case <-r.ending:
 		return false
 	}
 }
