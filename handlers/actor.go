@@ -159,7 +159,7 @@ func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) 
 		}
 		return false, err
 	}
-	if recovered, err := a.recover(ctx); err != nil {
+	if recovered, err := a.recover(ctx, *reports); err != nil {
 		return false, err
 	} else if len(recovered) > 0 {
 		*reports = append(*reports, recovered...)
@@ -277,10 +277,10 @@ func (a *actor) claimTool(s run.State, m run.Moment, e run.CallTool) run.Command
 
 // recover reports claims whose owner is gone. What a lost model call has shown
 // is read from its transient stream, which is closed first.
-func (a *actor) recover(ctx context.Context) ([]run.Command, error) {
+func (a *actor) recover(ctx context.Context, reports []run.Command) ([]run.Command, error) {
 	var out []run.Command
 	m := a.moment()
-	for _, e := range run.Due(a.r.State, m) {
+	for _, e := range append(run.Due(a.r.State, m), a.abandoned(reports)...) {
 		switch e := e.(type) {
 		case run.RecoverModel:
 			segments, err := a.runner.Commands.CloseDeltas(ctx, a.key.tenant, a.key.run, e.Call)
@@ -295,6 +295,43 @@ func (a *actor) recover(ctx context.Context) ([]run.Command, error) {
 		}
 	}
 	return out, nil
+}
+
+// abandoned lists this process's own claims that nobody works on: the actor
+// before this one broke down, or the store wrote a claim and failed to say so.
+func (a *actor) abandoned(reports []run.Command) []run.Effect {
+	busy := map[string]bool{}
+	for name := range a.inflight {
+		busy[name] = true
+	}
+	for _, c := range reports {
+		switch c := c.(type) {
+		case run.RecordReply:
+			busy[modelName(c.Call)] = true
+		case run.RecordFailure:
+			busy[modelName(c.Call)] = true
+		case run.RecordLostModel:
+			busy[modelName(c.Call)] = true
+		case run.RecordTool:
+			busy[toolName(c.Call, c.Attempt)] = true
+		case run.RecordLostTool:
+			busy[toolName(c.Call, c.Attempt)] = true
+		}
+	}
+	s := a.r.State
+	if s.Over() {
+		return nil
+	}
+	var out []run.Effect
+	if m := s.Model; m != nil && m.Owner == a.runner.Self && !busy[modelName(m.Call)] {
+		out = append(out, run.RecoverModel{Call: m.Call})
+	}
+	for _, c := range s.Open {
+		if c.Status == run.CallRunning && c.Owner == a.runner.Self && !busy[toolName(c.Call, c.Attempt)] {
+			out = append(out, run.RecoverTool{Call: c.Call, Attempt: c.Attempt})
+		}
+	}
+	return out
 }
 
 // begin starts the work whose claims were granted.

@@ -93,3 +93,106 @@ func TestOutage_TheProcessCanEnd(t *testing.T) {
 	w.start("w2")
 	w.over(id)
 }
+
+func TestRunDeadline(t *testing.T) {
+	blocks := func(ctx context.Context, _ int, _ handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+		if err := emit(handlers.ModelDelta{Content: "So far"}); err != nil {
+			return handlers.ModelReply{}, err
+		}
+		<-ctx.Done()
+		return handlers.ModelReply{}, ctx.Err()
+	}
+	t.Run("in a model call", func(t *testing.T) {
+		w := newWorld(t, blocks)
+		w.agent.RunTimeout = time.Minute
+		w.start("w1")
+		id := w.post("What?")
+		w.clock.await(t, time.Minute) // not the two minutes of a model call
+		w.await("a piece", func() bool { return len(w.deltas(id, 1)) == 1 })
+		w.clock.advance(time.Minute)
+		if s := w.over(id); s.EndReason != run.EndDeadline || s.Answer != "So far" {
+			t.Fatalf("%+v", s)
+		}
+	})
+	t.Run("while a person is asked", func(t *testing.T) {
+		w := newWorld(t, inTurn(reply("", call("c1", "pay", "{}"), call("c2", "now", "{}")), reply("Noon.")))
+		w.agent.RunTimeout = time.Minute
+		w.tools.define("now", tool.ReadOnly, output("12:00"))
+		w.tools.define("pay", tool.SideEffect, output("paid"))
+		w.tools.defs[1].Approval = true
+		w.start("w1")
+		id := w.post("Pay.")
+		has[run.ToolCompleted](w, id)
+		w.clock.await(t, time.Minute)
+		w.clock.advance(time.Minute)
+		if s := w.over(id); s.EndReason != run.EndDeadline || s.Answer != "Noon." || !s.Degraded || w.tools.runs("c1") != 0 {
+			t.Fatalf("%+v", s)
+		}
+		if req := w.model.request(2); len(req.Tools) != 0 {
+			t.Fatal("a synthesis offers no tools")
+		}
+	})
+}
+
+// fragile is a toolbox that breaks down once, in the actor itself.
+type fragile struct {
+	*toolbox
+	once sync.Once
+}
+
+func (f *fragile) Hash(name string) string {
+	f.once.Do(func() { panic("a bug") })
+	return f.toolbox.Hash(name)
+}
+
+func TestPanicInTheRunner_TheRunIsLookedAtAgain(t *testing.T) {
+	w := newWorld(t, inTurn(reply("", call("c1", "now", "{}")), reply("", call("c1", "now", "{}")), reply("Noon.")))
+	w.tools.define("now", tool.ReadOnly, output("12:00"))
+	w.start("w1", func(r *handlers.Runner) { r.Tools = &fragile{toolbox: w.tools} })
+	id := w.post("What?")
+	// The reply was not recorded, and nobody works on the claim any more.
+	w.clock.await(t, time.Minute)
+	w.clock.advance(time.Minute)
+	if s := w.over(id); s.Outcome != run.OutcomeCompleted || s.ModelCalls != 3 || len(w.tools.ran) != 1 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// deaf is a store that writes one claim and fails to say so.
+type deaf struct {
+	event.Store
+	kind string
+	once sync.Once
+}
+
+func (d *deaf) Append(ctx context.Context, s event.Stream, e event.Expect, events ...event.New) (event.Appended, error) {
+	a, err := d.Store.Append(ctx, s, e, events...)
+	if err == nil && events[len(events)-1].Type == d.kind {
+		d.once.Do(func() { err = fmt.Errorf("%w: the answer got lost", event.ErrUnavailable) })
+	}
+	return a, err
+}
+
+func TestAClaimThatWasWrittenUnheard(t *testing.T) {
+	for kind, want := range map[string]int{"ModelCallStarted": 3, "ToolStarted": 2} {
+		w := newWorld(t, func(_ context.Context, _ int, req handlers.ModelRequest, emit func(handlers.ModelDelta) error) (handlers.ModelReply, error) {
+			if len(req.Messages) == 2 {
+				return say(emit, "", "", call("c1", "now", "{}"))
+			}
+			return say(emit, "", "Noon.")
+		})
+		w.tools.define("now", tool.ReadOnly, output("12:00"))
+		d := &deaf{Store: w.store, kind: kind}
+		w.start("w1", func(r *handlers.Runner) {
+			c := *r.Commands
+			c.Runs.Store = d
+			r.Store, r.Commands = d, &c
+		})
+		id := w.post("What?")
+		w.clock.await(t, 100*time.Millisecond)
+		w.clock.advance(100 * time.Millisecond)
+		if s := w.over(id); s.Answer != "Noon." || s.ModelCalls != want || w.tools.runs("c1") != 1 {
+			t.Fatalf("%s: %d model calls, %+v", kind, s.ModelCalls, s)
+		}
+	}
+}
