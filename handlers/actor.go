@@ -183,7 +183,7 @@ func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) 
 		return a.runner.leave(ctx, a, false, time.Time{}), nil
 	}
 	m := a.moment()
-	if len(run.Due(s, m)) > 0 && !a.isEnding() {
+	if (len(run.Due(s, m)) > 0 || len(a.abandoned(nil)) > 0) && !a.isEnding() {
 		return false, nil
 	}
 	return a.runner.leave(ctx, a, true, run.NextWake(s, m.Now)), nil

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -263,5 +264,18 @@ func TestStart_SortsTools(t *testing.T) {
 	scenario.Equal(t, "tools", []string{"now", "pay", "save", "send"}, names)
 	if p.State().Start.Language != "zh" {
 		t.Fatal("language")
+	}
+}
+
+func TestMaxRounds_HasAHardLimit(t *testing.T) {
+	p := begin(t, rounds(1000))
+	for n := 0; p.State().Synthesis == ""; n++ {
+		if n > run.HardMaxRounds {
+			t.Fatal("no limit")
+		}
+		p.round(fmt.Sprintf(`{"n":%d}`, n), "x")
+	}
+	if p.State().Synthesis != run.EndMaxRounds || p.State().Round+1 != run.HardMaxRounds {
+		t.Fatalf("%s after round %d", p.State().Synthesis, p.State().Round)
 	}
 }
