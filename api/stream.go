@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"refold/projections"
@@ -41,14 +42,23 @@ func (s *stream) begin() error {
 	return s.write([]byte("retry: 2000\n\n"))
 }
 
+// maxWrite is how much is written under one deadline, in bytes: a reader on a
+// slow line who takes a long history bit by bit is not one who takes nothing.
+const maxWrite = 32 << 10
+
 func (s *stream) write(b []byte) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
+	for part := range slices.Chunk(b, maxWrite) {
+		if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := s.w.Write(part); err != nil {
+			return err
+		}
+		if err := s.control.Flush(); err != nil {
+			return err
+		}
 	}
-	if _, err := s.w.Write(b); err != nil {
-		return err
-	}
-	return s.control.Flush()
+	return nil
 }
 
 func (s *stream) frames(frames []projections.Frame) error {
