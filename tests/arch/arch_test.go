@@ -43,13 +43,15 @@ var arrows = []arrow{
 }
 
 // outside says which folder may import which package that is not ours. Beside
-// it only what may import everything may: the composition root, and tests.
+// it only what may import everything may: the composition root, and tests. Both
+// SQL stores migrate their tables with goose.
 var outside = map[string]string{
 	"github.com/alecthomas/kong":            "infra/cli",
 	"github.com/go-chi/chi":                 "api",
 	"github.com/google/uuid":                "api",
+	"github.com/jackc/pgx":                  "infra/postgres",
 	"github.com/ncruces/go-sqlite3":         "infra/sqlite",
-	"github.com/pressly/goose":              "infra/sqlite",
+	"github.com/pressly/goose":              "infra/sqlite infra/postgres",
 	"github.com/santhosh-tekuri/jsonschema": "infra/jsonschema",
 	"github.com/sashabaranov/go-openai":     "infra/openai",
 }
@@ -61,7 +63,7 @@ type pkg struct {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "refold/...")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports", "refold/...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
@@ -124,7 +126,7 @@ func violations(folder string, imports []string) []string {
 		home := home(im)
 		if home == "" {
 			out = append(out, folder+" imports "+im+", which has no line in the table of outside packages")
-		} else if folder != home && !slices.Contains(arrows[i].to, "...") {
+		} else if !slices.Contains(strings.Fields(home), folder) && !slices.Contains(arrows[i].to, "...") {
 			out = append(out, folder+" imports "+im+"; only "+home+" may")
 		}
 	}
@@ -141,13 +143,14 @@ func home(importPath string) string {
 }
 
 func TestArrows(t *testing.T) {
-	used := map[string]bool{}
+	used, folders := map[string]bool{}, map[string]bool{}
 	for _, p := range packages(t) {
 		folder, ok := ours(p.ImportPath)
 		if !ok {
 			t.Errorf("%s is not of this module", p.ImportPath)
 			continue
 		}
+		folders[folder] = true
 		for _, v := range violations(folder, p.Imports) {
 			t.Error(v)
 		}
@@ -157,8 +160,8 @@ func TestArrows(t *testing.T) {
 			}
 		}
 	}
-	for name := range outside {
-		if !used[name] {
+	for name, home := range outside {
+		if folders[strings.Fields(home)[0]] && !used[name] {
 			t.Errorf("%s has a line in the table, and nobody imports it", name)
 		}
 	}
