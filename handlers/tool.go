@@ -11,6 +11,9 @@ import (
 	"refold/domain/tool"
 )
 
+// maxToolData bounds the payload that a tool gives for the UI, in bytes.
+const maxToolData = 1 << 20
+
 // callTool runs the call that was claimed and gives the report.
 func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim run.ToolStarted) run.Command {
 	r := a.runner
@@ -37,6 +40,9 @@ func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim 
 	now := r.Clock.Now().UTC()
 	done := run.RecordTool{Call: call.Call, Attempt: claim.Attempt, Success: out.Success, Output: out.Output, Error: out.Error,
 		Data: out.Data, Duration: now.Sub(claim.At), Now: now}
+	if len(done.Data) > maxToolData {
+		done.Data = nil // the output still says it; a payload for the UI is not worth a lost result
+	}
 	if out.Truncated {
 		done.Size = utf8.RuneCountInString(out.Full)
 		digest, err := r.Blobs.Put(context.WithoutCancel(ctx), a.key.tenant, []byte(out.Full))

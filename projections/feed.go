@@ -119,6 +119,7 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 	case run.RunStopped:
 		if f.call != nil && e.Call == f.call.Call {
 			w.frames = f.catchUp(e.Text, e.Reasoning, e.Shown)
+			w.closeThinking(e.At)
 		}
 		f.call = nil
 		w.failPending("the run was stopped")
@@ -240,6 +241,17 @@ func (w *frameWriter) segment(s run.Segment) {
 		}
 		w.say("thinking", s.Text, map[string]any{"event_id": f.aside, "source": "thinking_tool"})
 	}
+}
+
+// closeThinking ends a thinking block that a stop has cut off.
+func (w *frameWriter) closeThinking(at time.Time) {
+	f := w.feed
+	if f.open == "" {
+		return
+	}
+	w.put(frameBody{Type: "thinking", Done: true, Data: map[string]any{"event_id": f.open,
+		"duration_ms": max(0, at.Sub(f.call.At).Milliseconds()), "completed_at": at.Unix()}})
+	f.open = ""
 }
 
 // supersede tells readers that text which they were shown does not count. The

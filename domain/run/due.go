@@ -94,11 +94,11 @@ func Due(s State, m Moment) []Effect {
 	if m.Now.Before(s.RetryAt) {
 		return nil
 	}
-	purpose := PurposeRound
-	if s.Synthesis != "" {
-		purpose = PurposeSynthesis
+	call := CallModel{Round: s.nextRound(), Attempt: s.Failures + s.Lost + 1, Purpose: PurposeRound}
+	if s.Synthesis != "" { // not a round of its own
+		call.Round, call.Purpose = s.Round, PurposeSynthesis
 	}
-	return []Effect{CallModel{Round: s.nextRound(), Attempt: s.Failures + s.Lost + 1, Purpose: purpose}}
+	return []Effect{call}
 }
 
 // NextWake is the earliest time after now at which Due may list something new

@@ -51,7 +51,7 @@ func afterFailure(s State, f ModelCallFailed, late bool) []Event {
 }
 
 func (s State) failed(code, message, end string, f ModelCallFailed) RunFailed {
-	e := RunFailed{Code: code, Message: message, EndReason: end, Usage: s.Usage, Rounds: s.Round,
+	e := RunFailed{Code: code, Message: message, EndReason: end, Usage: s.Usage, Rounds: s.rounds(),
 		DurationMS: s.elapsed(f.At), At: f.At}
 	if kept := f.Shown.Kept(f.Text); !blank(kept) && (end == EndIncomplete || end == EndDeadline) {
 		e.Text, e.Call = kept, f.Call
@@ -86,5 +86,5 @@ func decideExpire(s State, c Expire) []Event {
 		return append(out, SynthesisRequested{Reason: EndDeadline, At: c.Now})
 	}
 	return append(out, RunFailed{Code: "deadline", Message: "the run's deadline passed before there was an answer", EndReason: EndDeadline,
-		Usage: s.Usage, Rounds: s.Round, DurationMS: s.elapsed(c.Now), At: c.Now})
+		Usage: s.Usage, Rounds: s.rounds(), DurationMS: s.elapsed(c.Now), At: c.Now})
 }

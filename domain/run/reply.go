@@ -83,7 +83,7 @@ func (s State) complete(th Thought, answer, reason string) []Event {
 
 func (s State) completed(answer string, call int, reason string, degraded bool, at time.Time) RunCompleted {
 	return RunCompleted{Answer: answer, Call: call, EndReason: reason, Degraded: degraded, Usage: s.Usage,
-		Rounds: s.Round + 1, DurationMS: s.elapsed(at), At: at}
+		Rounds: s.rounds(), DurationMS: s.elapsed(at), At: at}
 }
 
 // decideFiltered: calls of a filtered reply never run, and the run ends.

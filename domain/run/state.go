@@ -107,6 +107,14 @@ func (s State) nextRound() int {
 	return s.Round
 }
 
+// rounds counts the rounds that were begun.
+func (s State) rounds() int {
+	if s.ModelCalls == 0 {
+		return 0
+	}
+	return s.Round + 1
+}
+
 // Tool finds the definition that the run was started with.
 func (s State) Tool(name string) (tool.Definition, bool) {
 	if s.Start == nil {

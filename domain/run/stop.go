@@ -10,7 +10,7 @@ func decideStop(s State, c Stop) ([]Event, error) {
 	if reason == "" {
 		reason = "user_requested"
 	}
-	stop := RunStopped{By: c.By, Reason: reason, Usage: s.Usage, Rounds: s.Round, DurationMS: s.elapsed(c.Now), At: c.Now}
+	stop := RunStopped{By: c.By, Reason: reason, Usage: s.Usage, Rounds: s.rounds(), DurationMS: s.elapsed(c.Now), At: c.Now}
 	if s.Model != nil && s.Model.Call == c.Call {
 		stop.Call, stop.Text, stop.Reasoning, stop.Shown = c.Call, c.Text, c.Reasoning, c.Shown
 	} else if s.Model != nil {

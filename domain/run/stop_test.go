@@ -46,7 +46,7 @@ func TestA14_StopInEveryState(t *testing.T) {
 func TestA14_StopKeepsWhatWasShown(t *testing.T) {
 	p := begin(t).model()
 	stop := run.Stop{By: "u", Reason: "enough", Call: 1, Text: "The ans", Reasoning: "hm", Shown: run.Shown{Cuts: "t2 c7 a7"}, Now: at(5)}
-	p.do(stop).Then(run.RunStopped{By: "u", Reason: "enough", Call: 1, Text: "The ans", Reasoning: "hm", Shown: stop.Shown, DurationMS: 5000, At: at(5)})
+	p.do(stop).Then(run.RunStopped{By: "u", Reason: "enough", Call: 1, Text: "The ans", Reasoning: "hm", Shown: stop.Shown, Rounds: 1, DurationMS: 5000, At: at(5)})
 	p.ended("stopped", run.EndUser, "The ans")
 	scenario.Equal(t, "turn", []run.Message{{Role: "user", Content: "What time is it?"}, {Role: "assistant", Content: "The ans"}}, p.State().Turn())
 }

@@ -133,9 +133,9 @@ func TestP31_MarkupInASynthesisIsNoAnswer(t *testing.T) {
 func TestA12_MaxRounds(t *testing.T) {
 	p := begin(t, rounds(2)).calls(call("c1", "now")).ran("noon", "c1").calls(call("c2", "now")).ran("one", "c2")
 	p.Kinds("ToolCompleted", "SynthesisRequested").
-		Due(moment(0), run.CallModel{Round: 2, Attempt: 1, Purpose: run.PurposeSynthesis})
+		Due(moment(0), run.CallModel{Round: 1, Attempt: 1, Purpose: run.PurposeSynthesis})
 	p.says("About noon.", "stop").ended("completed", run.EndMaxRounds, "About noon.")
-	if e := scenario.Last[run.RunCompleted](p.RunCase); !e.Degraded || e.Call != 3 {
+	if e := scenario.Last[run.RunCompleted](p.RunCase); !e.Degraded || e.Call != 3 || e.Rounds != 2 {
 		t.Fatalf("a synthesis is degraded: %+v", e)
 	}
 }

@@ -80,7 +80,6 @@ type suite struct {
 	f      Factory
 	s      event.Store
 	tenant string
-	n      int
 }
 
 var serial atomic.Int64
