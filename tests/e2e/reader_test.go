@@ -146,7 +146,7 @@ func (r *reader) must(t testing.TB, n int) []frame {
 	for len(out) < n {
 		f, err := r.next()
 		if err != nil {
-			t.Fatalf("frame %d of %d: %v; so far:\n%s", len(out)+1, n, err, wire(out))
+			t.Fatalf("frame %d of %d: %v; so far:\n%s", len(out)+1, n, err, tail(wire(out), 3000))
 		}
 		out = append(out, f)
 	}
@@ -160,7 +160,7 @@ func (r *reader) until(t testing.TB, fits func(frame) bool) []frame {
 	for {
 		f, err := r.next()
 		if err != nil {
-			t.Fatalf("the frame that was waited for did not come: %v; so far:\n%s", err, wire(out))
+			t.Fatalf("the frame that was waited for did not come: %v; so far:\n%s", err, tail(wire(out), 3000))
 		}
 		out = append(out, f)
 		if fits(f) {
@@ -181,7 +181,7 @@ func (r *reader) rest(t testing.TB) []frame {
 			return out
 		}
 		if err != nil {
-			t.Fatalf("the stream broke: %v; so far:\n%s", err, wire(out))
+			t.Fatalf("the stream broke: %v; so far:\n%s", err, tail(wire(out), 3000))
 		}
 		out = append(out, f)
 	}

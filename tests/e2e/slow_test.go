@@ -16,7 +16,7 @@ import (
 // TestSlowReader (P90): who takes nothing is cut, slows nobody, and goes on
 // from its place later.
 func TestSlowReader(t *testing.T) {
-	const rounds, pieces, size = 8, 500, 3500 // 14 MB and more than sockets hold
+	const rounds, pieces, size = 3, 560, 3500 // 6 MB and more than sockets hold
 	gate := make(chan struct{})
 	l := newLab(t, func(s *settings) { s.Heartbeat, s.Write = 100, 700 })
 	text := strings.Repeat("x", size)
