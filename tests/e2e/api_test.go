@@ -210,7 +210,7 @@ func TestRunsAndTools(t *testing.T) {
 		"failed_attempts":0,"usage":`+usage+`,"duration_ms":"<number>","at":"<time>","ended_at":"<time>"}}`)
 	l.do(t, "GET", "/api/v1/runs?session="+b, nil).same(t, 200, `{"success":true,"total":1,"page":1,"page_size":20,"data":[{"id":"`+failed.run()+`","session":"`+b+`",
 		"query":"three","agent":"builtin-smart-reasoning","model":"scripted","status":"failed","end_reason":"model_failed","error_code":"unauthorized","error":"<text>",
-		"rounds":0,"tool_calls":0,"pending_approvals":0,"failed_attempts":1,"usage":`+usage+`,"duration_ms":"<number>","at":"<time>","ended_at":"<time>"}]}`)
+		"rounds":1,"tool_calls":0,"pending_approvals":0,"failed_attempts":1,"usage":`+usage+`,"duration_ms":"<number>","at":"<time>","ended_at":"<time>"}]}`)
 	l.do(t, "GET", "/api/v1/tool-log?tool=ledger_append", nil).same(t, 200, `{"success":true,"total":1,"page":1,"page_size":20,"data":[{"call":"c3","run":"<uuid>","session":"`+a+`",
 		"tool":"ledger_append","args":{"line":"L"},"round":0,"attempts":1,"outcome":"success","preview":"appended L","duration_ms":"<number>","at":"<time>","ended_at":"<time>"}]}`)
 	l.do(t, "GET", "/api/v1/agent/tool-approvals?status=pending", nil).same(t, 200, `{"success":true,"total":1,"page":1,"page_size":20,"data":[{"id":"`+approval+`",
