@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"refold/domain/event"
+)
+
+// Write appends in the caller's transaction, as a process does that has not yet
+// committed. The feed must exist.
+func Write(ctx context.Context, tx pgx.Tx, stream event.Stream, expect event.Expect, events ...event.New) (event.Position, error) {
+	j, err := newJob(stream, expect.Version(), events)
+	if err != nil {
+		return "", err
+	}
+	if err := tx.QueryRow(ctx, "SELECT id FROM feed WHERE tenant = $1 AND category = $2", stream.Tenant, stream.Category).Scan(&j.feed); err != nil {
+		return "", err
+	}
+	var settled int64
+	err = write(ctx, tx.Conn(), []*appendJob{j}, &settled)
+	return j.result.Position, err
+}
+
+// Mint gives a number as a position.
+func Mint(n int64) event.Position { return mint(n) }
+
+// WriterPID is the session of the batches, 0 before there is one.
+func (db *DB) WriterPID() uint32 {
+	db.w.mu.Lock()
+	defer db.w.mu.Unlock()
+	if db.w.leading || db.w.conn == nil {
+		return 0
+	}
+	return db.w.conn.PgConn().PID()
+}
+
+// NotifierPID is the session that sends wake-ups, 0 before there is one.
+func (db *DB) NotifierPID() uint32 { return db.notice.pid.Load() }
+
+// Frontier is the frontier without moving it.
+func (db *DB) Frontier() event.Position { return mint(db.tail.frontier.Load()) }
+
+// Settled is what the writer knows to be on the server's disk.
+func (db *DB) Settled() int64 {
+	db.w.mu.Lock()
+	defer db.w.mu.Unlock()
+	return db.w.settled
+}
