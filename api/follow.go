@@ -29,27 +29,30 @@ func (a *API) follow(tenant, runID string) (*follower, func()) {
 	return &follower{api: a, tenant: tenant, run: runID, sub: sub}, stop
 }
 
-// stored gives the frames that the store has and the follower had not.
+// stored gives the frames that the store has and the follower had not. The
+// deltas of a call are deleted when its run is over, so facts are looked for
+// again after them: whoever finds no deltas finds the fact that says the same.
 func (f *follower) stored(ctx context.Context) ([]projections.Frame, error) {
-	recs, err := f.api.Commands.Runs.Load(ctx, f.tenant, f.run, f.version)
-	if err != nil {
-		return nil, err
-	}
 	var out []projections.Frame
-	for _, rec := range recs {
-		out = append(out, f.fact(rec)...)
+	for again := false; ; again = true {
+		recs, err := f.api.Commands.Runs.Load(ctx, f.tenant, f.run, f.version)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range recs {
+			out = append(out, f.fact(rec)...)
+		}
+		if f.feed.Call() == 0 || again && len(recs) == 0 {
+			return out, nil
+		}
+		deltas, err := f.api.Commands.Deltas.Load(ctx, f.tenant, run.DeltaID(f.run, f.feed.Call()), f.deltas)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range deltas {
+			out = append(out, f.delta(rec.Version, rec.Event)...)
+		}
 	}
-	if f.feed.Call() == 0 {
-		return out, nil
-	}
-	deltas, err := f.api.Commands.Deltas.Load(ctx, f.tenant, run.DeltaID(f.run, f.feed.Call()), f.deltas)
-	if err != nil {
-		return nil, err
-	}
-	for _, rec := range deltas {
-		out = append(out, f.delta(rec.Version, rec.Event)...)
-	}
-	return out, nil
 }
 
 func (f *follower) fact(rec event.Recorded[run.Event]) []projections.Frame {
