@@ -200,7 +200,7 @@ func TestTwoProcesses_WorkOnce(t *testing.T) {
 	}
 }
 
-func TestDeadOwner_ItsClaimIsVoidAtTheDeadline(t *testing.T) {
+func TestP87_DeadOwner_ItsClaimIsVoidAtTheDeadline(t *testing.T) {
 	w := newWorld(t, answers("Noon."))
 	id := w.post("What?")
 	r, err := w.StartRun(t.Context(), tenant, w.session, id)

@@ -103,7 +103,7 @@ func TestP80_TheCheckpointIsAPosition(t *testing.T) {
 	}
 }
 
-func TestBrokenFold_StopsAlone(t *testing.T) {
+func TestP83_PoisonEvent_StopsThatProjectionAlone(t *testing.T) {
 	b := told(t, clocks()...)
 	var healthy atomic.Int64
 	broken := projections.Projection{Name: "broken", Version: 1, Filter: event.Filter{Categories: []string{session.Category}},
