@@ -145,6 +145,18 @@ const appendSQL = `WITH r AS (
 )
 SELECT won.n, max(put.position) FROM put JOIN won ON won.id = put.stream GROUP BY won.n`
 
+// oneSQL is appendSQL for one event of a stream that exists, and firstSQL for the
+// first of a new one: what a lone caller asks for, at less than half the cost.
+// Here too the stream's row is written before a number is drawn.
+const (
+	oneSQL = `WITH s AS (UPDATE stream SET version = version + 1 WHERE feed = $1 AND name = $2 AND version = $3 RETURNING id)
+` + insertSQL
+	firstSQL = `WITH s AS (INSERT INTO stream (feed, name, version) VALUES ($1, $2, $3::bigint + 1) ON CONFLICT (feed, name) DO NOTHING RETURNING id)
+` + insertSQL
+	insertSQL = `INSERT INTO event (position, feed, stream, version, time, schema, id, type, meta, data)
+SELECT nextval('event_position'), $1, id, $3 + 1, $4, $5, $6, $7, $8, $9 FROM s RETURNING position`
+)
+
 // lazySQL commits without waiting for the disk if what the sequence has handed
 // out is on it, up to $1: a server that crashes loses the deltas of its last
 // moment, but must not give their positions to other events, which those who
@@ -154,6 +166,9 @@ const lazySQL = `SELECT CASE WHEN last_value <= $1 THEN set_config('synchronous_
 // write appends the jobs in one transaction on a connection: all that are at the
 // expected version, or none on an error.
 func write(ctx context.Context, c *pgx.Conn, jobs []*appendJob, settled *int64) error {
+	if j := jobs[0]; len(jobs) == 1 && len(j.events) == 1 && !j.stream.Transient() {
+		return j.writeOne(ctx, c)
+	}
 	slices.SortFunc(jobs, func(a, b *appendJob) int {
 		if a.feed != b.feed {
 			return int(a.feed - b.feed)
@@ -227,6 +242,23 @@ func write(ctx context.Context, c *pgx.Conn, jobs []*appendJob, settled *int64) 
 		return err
 	}
 	*settled = max(*settled, sure)
+	return nil
+}
+
+func (j *appendJob) writeOne(ctx context.Context, c *pgx.Conn) error {
+	sql, e, position := oneSQL, &j.events[0], int64(0)
+	if j.expect == 0 {
+		sql = firstSQL
+	}
+	j.won = false
+	err := c.QueryRow(ctx, sql, j.feed, j.stream.ID, j.expect, j.times[0], int32(e.Schema), e.ID, e.Type, j.metas[0], e.Data).Scan(&position)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j.won, j.result = true, event.Appended{Version: j.expect + 1, Position: mint(position)}
 	return nil
 }
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,12 +34,9 @@ func (d *Documents) Find(ctx context.Context, q projections.Query) (projections.
 		return none, err
 	}
 	var page projections.Page
-	err = d.db.do(ctx, "read", func(ctx context.Context, c *pgx.Conn) error {
-		// One snapshot for the fields, the total and the page.
-		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-			page, err = find(ctx, tx, q, after)
-			return err
-		})
+	err = d.db.do(ctx, "read", func(ctx context.Context, c *pgx.Conn) (err error) {
+		page, err = find(ctx, c, q, after)
+		return err
 	})
 	if err != nil {
 		return none, err
@@ -59,70 +55,87 @@ func (f *finder) arg(v any) string {
 	return fmt.Sprintf("$%d", len(f.args))
 }
 
-func find(ctx context.Context, tx pgx.Tx, q projections.Query, after *place) (projections.Page, error) {
+// shelfSQL gives a shelf with the fields that its documents have.
+const shelfSQL = `SELECT s.id, s.documents, coalesce(f.id, 0), coalesce(f.name, '') FROM shelf s LEFT JOIN field f ON f.shelf = s.id
+WHERE s.collection = $1 AND s.tenant = $2`
+
+// find answers in two round trips and one snapshot. When it fails the pool
+// closes the connection, as its transaction is still open.
+func find(ctx context.Context, c *pgx.Conn, q projections.Query, after *place) (projections.Page, error) {
 	page := projections.Page{Total: -1}
-	s := shelf{collection: q.Collection, tenant: q.Tenant}
-	var documents int
-	err := tx.QueryRow(ctx, "SELECT id, documents FROM shelf WHERE collection = $1 AND tenant = $2", q.Collection, q.Tenant).Scan(&s.id, &documents)
-	if errors.Is(err, pgx.ErrNoRows) {
-		if q.CountTotal {
-			page.Total = 0
-		}
-		return page, nil
-	}
-	if err != nil {
-		return page, err
-	}
-	known, err := s.known(ctx, tx)
-	if err != nil {
-		return page, err
-	}
 	if q.CountTotal {
-		page.Total = documents
-		if len(q.Where) > 0 {
-			f := finder{fields: known}
-			sql := "SELECT count(*) FROM document d WHERE d.shelf = " + f.arg(s.id) + f.where(q.Where)
-			if err := tx.QueryRow(ctx, sql, f.args...).Scan(&page.Total); err != nil {
-				return page, err
+		page.Total = 0
+	}
+	var shelf int64
+	known := map[string]int64{}
+	var b pgx.Batch
+	b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	b.Queue(shelfSQL, q.Collection, q.Tenant).Query(func(rows pgx.Rows) error {
+		var documents int
+		var id int64
+		var name []byte
+		_, err := pgx.ForEachRow(rows, []any{&shelf, &documents, &id, &name}, func() error {
+			if id != 0 {
+				known[string(name)] = id
 			}
+			return nil
+		})
+		if q.CountTotal {
+			page.Total = documents
 		}
-	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = 20
-	}
-	limit = min(limit, 1000)
-	f := finder{fields: known}
-	rows, err := tx.Query(ctx, f.page(s.id, q, after, limit), f.args...)
-	if err != nil {
+		return err
+	})
+	if err := c.SendBatch(ctx, &b).Close(); err != nil {
 		return page, err
 	}
+	b = pgx.Batch{}
+	if shelf != 0 {
+		if q.CountTotal && len(q.Where) > 0 {
+			f := finder{fields: known}
+			sql := "SELECT count(*) FROM document d WHERE d.shelf = " + f.arg(shelf) + f.where(q.Where)
+			b.Queue(sql, f.args...).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
+		}
+		limit := q.Limit
+		if limit <= 0 {
+			limit = 20
+		}
+		limit = min(limit, 1000)
+		f := finder{fields: known}
+		sql := f.page(shelf, q, after, limit)
+		b.Queue(sql, f.args...).Query(func(rows pgx.Rows) error { return collectPage(rows, q, limit, &page) })
+	}
+	b.Queue("COMMIT")
+	return page, c.SendBatch(ctx, &b).Close()
+}
+
+// collectPage reads what the statement of a page gives.
+func collectPage(rows pgx.Rows, q projections.Query, limit int, page *projections.Page) error {
 	defer rows.Close()
 	var last place
 	for rows.Next() {
-		var name, fields []byte
-		var body []byte
+		if len(page.Documents) == limit { // one more than the page: there is a next one
+			page.Next = mintCursor(q, last)
+			break
+		}
+		var name, fields, body []byte
 		values := make([][]byte, len(q.OrderBy))
 		into := []any{&name, &fields, &body}
 		for i := range values {
 			into = append(into, &values[i])
 		}
-		if len(page.Documents) == limit { // one more than the page: there is a next one
-			page.Next = mintCursor(q, last)
-			break
-		}
 		if err := rows.Scan(into...); err != nil {
-			return page, err
+			return err
 		}
-		doc := projections.Document{Key: projections.Key{Collection: q.Collection, Tenant: q.Tenant, ID: string(name)}, Body: body}
-		if doc.Index, err = decodeIndex(fields); err != nil {
-			return page, err
+		index, err := decodeIndex(fields)
+		if err != nil {
+			return err
 		}
-		page.Documents = append(page.Documents, doc)
+		page.Documents = append(page.Documents, projections.Document{
+			Key: projections.Key{Collection: q.Collection, Tenant: q.Tenant, ID: string(name)}, Body: body, Index: index})
 		last = place{values: values, id: name}
 	}
 	rows.Close()
-	return page, rows.Err()
+	return rows.Err()
 }
 
 // page is the statement for one document more than a page. A field that no
