@@ -18,6 +18,7 @@ type chatBody struct {
 	ModelID      string `json:"summary_model_id"`
 	Channel      string `json:"channel"`
 	Workspace    string `json:"workspace"` // ours: a folder of files on the server
+	OnBusy       string `json:"on_busy"`   // ours: what to do while a run is in progress
 }
 
 // agentChat posts a message and streams the run that answers it. The run does
@@ -44,20 +45,20 @@ func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, invalid("channel and summary_model_id have at most 64 bytes"))
 		return
 	}
-	posted, err := a.Commands.PostMessage(r.Context(), caller(r), commands.PostMessage{Session: chi.URLParam(r, "session"),
-		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir})
+	posted, err := a.Commands.Send(r.Context(), caller(r), commands.PostMessage{Session: chi.URLParam(r, "session"),
+		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir}, b.OnBusy)
 	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
 	w.Header().Set("X-Refold-Run", posted.Run)
-	positionHeader(w, posted.Position)
-	out := a.stream(w)
-	if _, err := a.readRun(r, out, posted.Run, "", true); err != nil {
-		if !out.begun {
-			a.fail(w, r, err)
-			return
-		}
-		a.broke(r, out, err)
+	w.Header().Set("X-Refold-Message", posted.Message)
+	switch {
+	case posted.Queued:
+		w.Header().Set("X-Refold-Taken", "queued")
+	case posted.Steered:
+		w.Header().Set("X-Refold-Taken", "steered")
 	}
+	positionHeader(w, posted.Position)
+	a.serveRun(w, r, posted.Run, "", true)
 }

@@ -134,27 +134,35 @@ func (a *API) continueStream(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.serveRun(w, r, messageID, true)
+	a.serveRun(w, r, messageID, place(r), true)
 }
 
-func (a *API) serveRun(w http.ResponseWriter, r *http.Request, runID string, follow bool) {
+// serveRun writes a run's frames from a place; a run whose message still waits
+// is waited for.
+func (a *API) serveRun(w http.ResponseWriter, r *http.Request, runID, from string, follow bool) {
 	out := a.stream(w)
-	if _, err := a.readRun(r, out, runID, place(r), follow); err != nil {
-		if !out.begun {
-			a.fail(w, r, err)
-			return
-		}
-		a.broke(r, out, err)
+	taken, err := a.awaitTaken(r, out, runID, follow)
+	if err == nil && taken {
+		_, err = a.readRun(r, out, runID, from, follow)
 	}
+	if err == nil {
+		return
+	}
+	if !out.begun {
+		a.fail(w, r, err)
+		return
+	}
+	a.broke(r, out, err)
 }
 
-// ownsRun checks that the session in the path exists and has the run.
+// ownsRun checks that the session in the path exists and has the run, or a
+// waiting message that will be answered by it.
 func (a *API) ownsRun(r *http.Request, runID string) error {
 	s, err := a.Commands.Session(r.Context(), tenant(r), chi.URLParam(r, "session"))
 	if err != nil {
 		return err
 	}
-	if _, _, found := s.Post(runID); !found {
+	if _, _, found := s.Post(runID); !found && !s.Waits(runID) {
 		return notFound("there is no such message in this session")
 	}
 	return nil
@@ -169,7 +177,7 @@ func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
 			a.fail(w, r, err)
 			return
 		}
-		a.serveRun(w, r, id, follow)
+		a.serveRun(w, r, id, place(r), follow)
 		return
 	}
 	id := chi.URLParam(r, "session")

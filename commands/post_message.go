@@ -22,48 +22,65 @@ type PostMessage struct {
 }
 
 // Posted answers PostMessage. Run is also the id of the assistant's message.
+// Queued and Steered: see Send.
 type Posted struct {
 	Message, Run string
+	Queued       bool
+	Steered      bool
 	Position     event.Position
 }
 
 // ErrAgentNotFound says that the tenant has no such agent.
 var ErrAgentNotFound = domain.Reject(domain.Invalid, "agent_not_found", "there is no such agent; see GET /api/v1/agents")
 
-// PostMessage records the message; handlers/turns.go starts its run. While the
-// session's newest run is in progress it is refused with ErrRunInProgress.
+// PostMessage records the message; the runner starts its run. While the
+// session's newest run is in progress, or other messages wait, it is refused
+// with ErrRunInProgress.
 func (c *Commands) PostMessage(ctx context.Context, by Caller, p PostMessage) (Posted, error) {
-	if strings.TrimSpace(p.Query) == "" {
-		return Posted{}, domain.Reject(domain.Invalid, "empty_query", "the question is empty; write one in \"query\"")
-	}
-	if !utf8.ValidString(p.Query) {
-		return Posted{}, domain.Reject(domain.Invalid, "bad_query", "the question is not valid UTF-8")
-	}
-	if n := utf8.RuneCountInString(p.Query); n > session.MaxQuery {
-		return Posted{}, domain.Reject(domain.Invalid, "query_too_long", fmt.Sprintf("the question has %d characters, at most %d are taken; shorten it or put the text into a file", n, session.MaxQuery))
-	}
-	if _, ok, err := c.Catalog.Agent(ctx, by.Tenant, p.Agent); err != nil {
+	m, err := c.message(ctx, by, p)
+	if err != nil {
 		return Posted{}, err
-	} else if !ok {
-		return Posted{}, ErrAgentNotFound
 	}
-	out := Posted{Message: c.NewID(), Run: c.NewID()}
-	pos, err := c.onSession(ctx, by, p.Session, "PostMessage", func(s session.State) (session.Command, error) {
-		cmd := session.Post{MessagePosted: session.MessagePosted{Message: out.Message, Run: out.Run, Request: by.Request, Query: p.Query,
-			Agent: p.Agent, Model: p.Model, Channel: p.Channel, Workspace: p.Workspace, Principal: by.Principal, At: c.Now().UTC()}}
+	out := Posted{Message: m.Message, Run: m.Run}
+	out.Position, err = c.onSession(ctx, by, p.Session, "PostMessage", func(s session.State) (session.Command, error) {
+		m.At = c.Now().UTC()
+		cmd := session.Post{MessagePosted: m}
 		last := s.LastRun()
 		if last == "" {
 			return cmd, nil
 		}
-		r, err := c.OpenRun(ctx, by.Tenant, last)
-		if err != nil {
-			return nil, err
-		}
-		if r.State.Over() {
+		ended, err := c.ended(ctx, by.Tenant, last)
+		if ended {
 			cmd.EndedRun = last
 		}
-		return cmd, nil
+		return cmd, err
 	})
-	out.Position = pos
 	return out, err
+}
+
+// message checks what a person sends and makes the fact of it.
+func (c *Commands) message(ctx context.Context, by Caller, p PostMessage) (session.MessagePosted, error) {
+	if err := checkQuery(p.Query); err != nil {
+		return session.MessagePosted{}, err
+	}
+	if _, ok, err := c.Catalog.Agent(ctx, by.Tenant, p.Agent); err != nil {
+		return session.MessagePosted{}, err
+	} else if !ok {
+		return session.MessagePosted{}, ErrAgentNotFound
+	}
+	return session.MessagePosted{Message: c.NewID(), Run: c.NewID(), Request: by.Request, Query: p.Query, Agent: p.Agent,
+		Model: p.Model, Channel: p.Channel, Workspace: p.Workspace, Principal: by.Principal, At: c.Now().UTC()}, nil
+}
+
+func checkQuery(query string) error {
+	if strings.TrimSpace(query) == "" {
+		return domain.Reject(domain.Invalid, "empty_query", "the question is empty; write one in \"query\"")
+	}
+	if !utf8.ValidString(query) {
+		return domain.Reject(domain.Invalid, "bad_query", "the question is not valid UTF-8")
+	}
+	if n := utf8.RuneCountInString(query); n > session.MaxQuery {
+		return domain.Reject(domain.Invalid, "query_too_long", fmt.Sprintf("the question has %d characters, at most %d are taken; shorten it or put the text into a file", n, session.MaxQuery))
+	}
+	return nil
 }

@@ -82,6 +82,9 @@ func (c *Commands) onSession(ctx context.Context, by Caller, id, command string,
 		if err != nil {
 			return "", err
 		}
+		if len(events) == 0 {
+			return "", nil // nothing to do
+		}
 		recs, err := c.Sessions.Append(ctx, by.Tenant, id, event.Exactly(version), c.envelope(by, id, command), facts(c.NewID, events)...)
 		if errors.Is(err, event.ErrConflict) && try < maxTries {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"refold/domain/agent"
@@ -66,9 +67,12 @@ func (c *Commands) snapshot(s session.State, post session.MessagePosted, place i
 		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, ApprovalTimeout: a.ApprovalTimeout, MaxOutput: a.MaxOutput},
 		At:     now,
 	}
-	for _, p := range s.Posts[max(0, place-run.HistoryTurns):place] {
-		e.History = append(e.History, p.Run)
+	for i := place - 1; i >= 0 && len(e.History) < run.HistoryTurns; i-- {
+		if s.Kept(s.Posts[i]) {
+			e.History = append(e.History, s.Posts[i].Run)
+		}
 	}
+	slices.Reverse(e.History)
 	if a.RunTimeout > 0 {
 		e.Deadline = now.Add(a.RunTimeout).Truncate(time.Microsecond)
 	}

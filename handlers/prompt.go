@@ -154,6 +154,6 @@ func synthesisMessages(s run.State) []ModelMessage {
 	for _, m := range results {
 		out = append(out, ModelMessage{Role: RoleUser, Content: "Tool " + m.Name + " returned:\n" + framed(m)})
 	}
-	out = append(out, ModelMessage{Role: RoleUser, Content: synthesisInstruction + s.Start.Query})
+	out = append(out, ModelMessage{Role: RoleUser, Content: synthesisInstruction + s.Asked()})
 	return sanitize(out)
 }

@@ -153,6 +153,10 @@ func (r *Runner) notice(ctx context.Context, raw event.Raw) {
 	}
 	key := runKey{raw.Stream.Tenant, raw.Stream.ID}
 	switch raw.Type {
+	case "RunCompleted", "RunFailed", "RunStopped":
+		r.TakeQueued(ctx, raw.Stream.Tenant, raw.Meta.Correlation)
+	}
+	switch raw.Type {
 	case "RunStarted", "ApprovalResolved", "ToolOutcomeUnknown", "ModelCallFailed", "RunStopped":
 		r.wake(ctx, key, raw.Meta.Correlation, raw.Version)
 	default:

@@ -41,6 +41,11 @@ type RunFeed struct {
 	// Text that was shown and whose meaning the next fact says.
 	hanging bool
 
+	// Frames of facts that came while a model call was open. They follow the
+	// call's own, so that those who were there and those who come later see one
+	// order.
+	held []Frame
+
 	steps int
 	over  bool
 }
@@ -76,7 +81,8 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 	w := &frameWriter{feed: f, at: r.Position}
 	switch e := r.Event.(type) {
 	case run.ModelCallStarted:
-		f.call, f.at, f.k, f.shown, f.thought = &e, r.Position, 0, 0, 0
+		w.settle("steer") // only a message of a person lets a whole reply end nothing
+		f.call, f.at, f.k, f.shown, f.thought = &e, r.Position, w.k, 0, 0
 		f.open, f.blocks, f.answer, f.gone, f.aside = "", nil, "", false, ""
 		f.answers, f.length = 0, 0
 	case run.Thought:
@@ -98,6 +104,11 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 	case run.Nudged:
 		if e.Reason != "loop" {
 			w.settle("repeat")
+		}
+	case run.MessageSteered:
+		w.put(frameBody{Type: "steered", Content: e.Text, Data: map[string]any{"message_id": e.Message}})
+		if f.call != nil {
+			f.held, w.frames = append(f.held, w.frames...), nil
 		}
 	case run.SynthesisRequested:
 		w.settle("synthesis")
@@ -122,6 +133,7 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 			w.closeThinking(e.At)
 		}
 		f.call = nil
+		w.settle("steer")
 		w.failPending("the run was stopped")
 		w.terminal(frameBody{Type: "stop", Content: "Generation stopped by user", Done: true, Data: f.ending(map[string]any{
 			"session_id": f.start.Session, "message_id": f.start.Run, "reason": e.Reason}, run.OutcomeStopped, run.EndUser, false)})
@@ -152,13 +164,15 @@ func (f *RunFeed) Delta(n int, segments []run.Segment) []Frame {
 }
 
 // catchUp shows the pieces of a call that its closing fact knows and that were
-// not shown yet.
+// not shown yet, and then what was held back for its end.
 func (f *RunFeed) catchUp(text, reasoning string, shown run.Shown) []Frame {
-	segments, err := shown.Expand(text, reasoning)
-	if err != nil || f.call == nil {
-		return nil
+	var out []Frame
+	if segments, err := shown.Expand(text, reasoning); err == nil && f.call != nil {
+		out = f.Delta(0, segments)
 	}
-	return f.Delta(0, segments)
+	out = append(out, f.held...)
+	f.held = nil
+	return out
 }
 
 // eventID groups the pieces of one block, for the client.

@@ -35,7 +35,9 @@ type Message struct {
 	Error      string    `json:"error,omitempty"`
 	DurationMS int64     `json:"duration_ms,omitempty"`
 	Usage      run.Usage `json:"usage"`
-	Steps      int       `json:"steps"` // documents in the collection "step"
+	Steps      int       `json:"steps"`              // documents in the collection "step"
+	Question   string    `json:"question,omitempty"` // the message that it answers
+	Steers     []string  `json:"steers,omitempty"`   // messages that steered it
 }
 
 // MessageStep is one reply of the model with its calls. It is a document of its
@@ -92,6 +94,10 @@ func foldHistory(v *View, f Fact) {
 			Agent: e.Agent, Model: e.Model, Channel: e.Channel, CreatedAt: e.At.Add(time.Microsecond), UpdatedAt: e.At})
 		return
 	}
+	if e, ok := f.Event.(session.RunDiscarded); ok {
+		discard(v, tenant, e.Run)
+		return
+	}
 	if f.Stream.Category != run.Category {
 		return
 	}
@@ -102,7 +108,11 @@ func foldHistory(v *View, f Fact) {
 	m.UpdatedAt = f.Time
 	switch e := f.Event.(type) {
 	case run.RunStarted:
-		m.Model = e.Agent.Model
+		m.Model, m.Question = e.Agent.Model, e.UserMessage
+	case run.MessageSteered:
+		m.Steers = append(m.Steers, e.Message)
+		putMessage(v, tenant, &Message{ID: e.Message, Session: m.Session, Request: m.Request, Role: "user", Content: e.Text,
+			Agent: m.Agent, Channel: m.Channel, CreatedAt: e.At, UpdatedAt: e.At, Completed: true})
 	case run.Thought:
 		m.Steps++
 		putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Thought: e.Text, Reasoning: e.Reasoning, At: e.At})
@@ -139,6 +149,22 @@ func foldHistory(v *View, f Fact) {
 		return
 	}
 	putMessage(v, tenant, m)
+}
+
+// discard takes a turn that was rolled back out of the view.
+func discard(v *View, tenant, runID string) {
+	m := Get[Message](v, "", tenant, runID)
+	if m == nil {
+		return
+	}
+	for n := 1; n <= m.Steps; n++ {
+		Remove(v, StepCollection, tenant, StepID(runID, n))
+	}
+	for _, id := range append([]string{runID, m.Question}, m.Steers...) {
+		if id != "" {
+			Remove(v, "", tenant, id)
+		}
+	}
 }
 
 func changeStep(v *View, tenant string, m *Message, f func(*MessageStep)) {

@@ -144,6 +144,14 @@ type ExpireApproval struct {
 // Expire reports that the run's own deadline has passed.
 type Expire struct{ Now time.Time }
 
+// Steer hands a person's message to the run in progress.
+type Steer struct {
+	Message string
+	Text    string
+	By      string
+	Now     time.Time
+}
+
 // Stop ends the run now. Text, Reasoning and Shown are what the model call Call
 // (0 if none is open) had shown; its delta stream is closed before.
 type Stop struct {
@@ -168,4 +176,5 @@ func (RecordLostTool) command()  {}
 func (ResolveApproval) command() {}
 func (ExpireApproval) command()  {}
 func (Expire) command()          {}
+func (Steer) command()           {}
 func (Stop) command()            {}

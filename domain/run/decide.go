@@ -55,6 +55,8 @@ func Decide(s State, c Command) ([]Event, error) {
 		return decideExpireApproval(s, c), nil
 	case Expire:
 		return decideExpire(s, c), nil
+	case Steer:
+		return decideSteer(s, c)
 	case Stop:
 		return decideStop(s, c)
 	}

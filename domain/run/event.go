@@ -116,6 +116,16 @@ type Nudged struct {
 	At     time.Time `json:"at"`
 }
 
+// MessageSteered is a person's message to a run in progress. The model reads it
+// with its next round; an answer that it was writing meanwhile does not end the
+// run.
+type MessageSteered struct {
+	Message string    `json:"message"`
+	Text    string    `json:"text"`
+	By      string    `json:"by,omitempty"`
+	At      time.Time `json:"at"`
+}
+
 // SynthesisRequested says that no further rounds follow: the model is asked
 // once, without tools, for the best answer from what is known.
 type SynthesisRequested struct {
@@ -307,6 +317,7 @@ func (ModelCallStarted) event()   {}
 func (Thought) event()            {}
 func (ModelCallFailed) event()    {}
 func (Nudged) event()             {}
+func (MessageSteered) event()     {}
 func (SynthesisRequested) event() {}
 func (ToolCallRequested) event()  {}
 func (ToolStarted) event()        {}

@@ -16,7 +16,7 @@ func Evolve(s State, e Event) State {
 	}
 	switch e := e.(type) {
 	case ModelCallStarted:
-		s = s.settle()
+		s = s.settle().read()
 		s.Model = &ModelClaim{e}
 		s.Round, s.consumed = e.Round, false
 		s.ModelCalls = max(s.ModelCalls, e.Call)
@@ -39,6 +39,8 @@ func Evolve(s State, e Event) State {
 			s.Nudges++
 		}
 		s.Steps = append(s.Steps, Step{Nudge: &e})
+	case MessageSteered:
+		s = s.steer(e)
 	case SynthesisRequested:
 		s = s.settle()
 		s.Synthesis, s.Note = e.Reason, e.Note
@@ -69,12 +71,12 @@ func Evolve(s State, e Event) State {
 		s.Outcome, s.EndReason, s.Answer, s.Degraded = OutcomeCompleted, e.EndReason, e.Answer, e.Degraded
 		s.EndedAt, s.Model = e.At, nil
 	case RunFailed:
-		s = s.settle()
+		s = s.settle().read()
 		s.Outcome, s.EndReason, s.Answer = OutcomeFailed, e.EndReason, e.Text
 		s.ErrorCode, s.Error, s.EndedAt = e.Code, e.Message, e.At
 		s.Model = nil
 	case RunStopped:
-		s = s.settle()
+		s = s.settle().read()
 		s.Outcome, s.EndReason, s.Answer, s.EndedAt = OutcomeStopped, EndUser, e.Shown.Kept(e.Text), e.At
 		if e.Call > 0 && (!blank(e.Text) || !blank(e.Reasoning)) {
 			s.Steps = append(s.Steps, Step{Thought: &Thought{Call: e.Call, Round: s.Round, Text: e.Text, Reasoning: e.Reasoning, Shown: e.Shown, At: e.At}})

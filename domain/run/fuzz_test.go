@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand"
 	"reflect"
 	"slices"
@@ -46,6 +47,7 @@ type world struct {
 	pieces   []run.Segment
 	calls    []run.ProposedCall
 	streamed int
+	steers   int
 }
 
 // pick takes a byte and gives a number below n.
@@ -129,8 +131,12 @@ func (w *world) step() {
 			w.send(run.ClaimModel{Moment: w.moment(), Round: w.pick(3), Attempt: 1 + w.pick(3), Purpose: one(w, run.PurposeRound, run.PurposeSynthesis), Deadline: w.now.Add(time.Minute)})
 		}
 	case 19:
-		if w.pick(4) == 0 {
+		switch w.pick(4) {
+		case 0:
 			w.stop()
+		case 1:
+			w.steers++
+			w.send(run.Steer{Message: fmt.Sprint("m", w.steers-w.pick(2)), Text: one(w, "And then?", "", "Stop that."), Now: w.now})
 		}
 	}
 }

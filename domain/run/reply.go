@@ -44,6 +44,9 @@ func decideText(s State, th Thought) []Event {
 	if s.markup(th.Text) {
 		return s.nudge(th, "markup", NudgeMarkup)
 	}
+	if len(s.Waiting) > 0 {
+		return []Event{th} // a person has said something since: the run goes on
+	}
 	switch {
 	case th.Text == s.LastText:
 		return s.complete(th, th.Text, EndStuck)

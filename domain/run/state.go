@@ -37,13 +37,15 @@ type State struct {
 	Synthesis  string      // end reason that the synthesis stands for; "" in normal rounds
 	Note       string      // of SynthesisRequested
 
-	Open      []Call     // calls of the current round
-	Approvals []Approval // every approval of the run
-	Steps     []Step     // replies, finished rounds and nudges, in order, for the transcript
-	consumed  bool       // the current round had calls, and all are closed
-	results   int        // calls closed by an answer of their tool
-	announced []string   // ids of calls that readers were shown by replies so far
-	late      []string   // calls whose true outcome became known after they were closed
+	Open      []Call           // calls of the current round
+	Approvals []Approval       // every approval of the run
+	Steps     []Step           // replies, finished rounds and nudges, in order, for the transcript
+	consumed  bool             // the current round had calls, and all are closed
+	results   int              // calls closed by an answer of their tool
+	Waiting   []MessageSteered // messages of people that the next round reads
+	steered   []string         // ids of all of them
+	announced []string         // ids of calls that readers were shown by replies so far
+	late      []string         // calls whose true outcome became known after they were closed
 
 	Nudges   int
 	LastText string
@@ -85,11 +87,12 @@ type Approval struct {
 }
 
 // Step is a finished piece of the transcript; one field is set: a reply, the
-// calls of the reply before it, all closed, or a nudge.
+// calls of the reply before it, all closed, a nudge, or a person's message.
 type Step struct {
 	Thought *Thought
 	Calls   []Call
 	Nudge   *Nudged
+	Steer   *MessageSteered
 }
 
 // Over tells whether the run has its terminal event.

@@ -27,6 +27,8 @@ func (s State) Transcript() []Message {
 		switch {
 		case st.Nudge != nil:
 			out = append(out, Message{Role: "user", Content: st.Nudge.Text})
+		case st.Steer != nil:
+			out = append(out, Message{Role: "user", Content: st.Steer.Text})
 		case st.Thought != nil:
 			m := Message{Role: "assistant", Content: st.Thought.Text, Reasoning: st.Thought.Reasoning}
 			if i+1 < len(s.Steps) && len(s.Steps[i+1].Calls) > 0 {
@@ -77,8 +79,17 @@ func (s State) Turn() []Message {
 	}
 	out := []Message{{Role: "user", Content: s.Start.Query}}
 	for i, st := range s.Steps {
-		if len(st.Calls) > 0 && i > 0 && s.Steps[i-1].Thought != nil {
-			th := s.Steps[i-1].Thought
+		var th *Thought
+		if i > 0 {
+			th = s.Steps[i-1].Thought
+		}
+		switch {
+		case st.Steer != nil:
+			if th != nil { // what it had said until then
+				out = appendText(out, Message{Role: "assistant", Content: th.Text})
+			}
+			out = append(out, Message{Role: "user", Content: st.Steer.Text})
+		case len(st.Calls) > 0 && th != nil:
 			out = s.appendRound(out, Message{Role: "assistant", Content: th.Text, Reasoning: th.Reasoning}, st.Calls)
 		}
 	}
@@ -89,6 +100,17 @@ func (s State) Turn() []Message {
 		return nil
 	}
 	return out
+}
+
+// Asked is everything that people have asked in the run.
+func (s State) Asked() string {
+	asked := s.Start.Query
+	for _, st := range s.Steps {
+		if st.Steer != nil {
+			asked += "\n\n" + st.Steer.Text
+		}
+	}
+	return asked
 }
 
 // ToolResults lists what tools have answered, for a synthesis.

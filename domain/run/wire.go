@@ -18,6 +18,7 @@ var Codec = event.NewCodec(
 	event.Of[Event, Thought]("Thought", 1),
 	event.Of[Event, ModelCallFailed]("ModelCallFailed", 1),
 	event.Of[Event, Nudged]("Nudged", 1),
+	event.Of[Event, MessageSteered]("MessageSteered", 1),
 	event.Of[Event, SynthesisRequested]("SynthesisRequested", 1),
 	event.Of[Event, ToolCallRequested]("ToolCallRequested", 1),
 	event.Of[Event, ToolStarted]("ToolStarted", 1),

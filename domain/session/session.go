@@ -57,6 +57,7 @@ type MessagePosted struct {
 	Model     string    `json:"model,omitempty"` // overrides the agent's
 	Channel   string    `json:"channel,omitempty"`
 	Workspace string    `json:"workspace,omitempty"`
+	NoTitle   bool      `json:"no_title,omitempty"` // its run gives the session no title
 	Principal string    `json:"principal,omitempty"`
 	At        time.Time `json:"at"`
 }
@@ -72,6 +73,16 @@ var Codec = event.NewCodec(
 	event.Of[Event, SessionUpdated]("SessionUpdated", 1),
 	event.Of[Event, SessionDeleted]("SessionDeleted", 1),
 	event.Of[Event, MessagePosted]("MessagePosted", 1),
+	event.Of[Event, MessageQueued]("MessageQueued", 1),
+	event.Of[Event, QueuedMessageEdited]("QueuedMessageEdited", 1),
+	event.Of[Event, QueuedMessageWithdrawn]("QueuedMessageWithdrawn", 1),
+	event.Of[Event, RunDiscarded]("RunDiscarded", 1),
+	event.Of[Event, SessionPinned]("SessionPinned", 1),
+	event.Of[Event, SessionUnpinned]("SessionUnpinned", 1),
+	event.Of[Event, MessagesCleared]("MessagesCleared", 1),
+	event.Of[Event, MessageDeleted]("MessageDeleted", 1),
+	event.Of[Event, TitleClaimed]("TitleClaimed", 1),
+	event.Of[Event, SessionTitled]("SessionTitled", 1),
 )
 
 // State is the fold of a session's events.
@@ -81,6 +92,13 @@ type State struct {
 	Description string
 	Deleted     bool
 	Posts       []MessagePosted // all messages, oldest first
+	Queue       []MessagePosted // messages that wait, oldest first
+	Discarded   []string        // runs that were rolled back
+	Hidden      []string        // messages that were deleted
+	Clears      int             // how often the conversation was emptied
+	PinnedAt    time.Time       // zero if it is not pinned
+	Titling     *TitleClaimed   // newest claim of the title that is missing
+	TitleTries  int             // claims so far
 }
 
 // Live tells whether the session exists for its users.
@@ -149,6 +167,12 @@ func Decide(s State, c Command) ([]Event, error) {
 	if !s.Live() {
 		return nil, ErrNotFound
 	}
+	if events, mine, err := decideQueue(s, c); mine {
+		return events, err
+	}
+	if events, mine, err := decideTidy(s, c); mine {
+		return events, err
+	}
 	switch c := c.(type) {
 	case Update:
 		if err := checkTexts(c.Title, c.Description); err != nil {
@@ -158,8 +182,8 @@ func Decide(s State, c Command) ([]Event, error) {
 	case Delete:
 		return []Event{c.SessionDeleted}, nil
 	case Post:
-		if last := s.LastRun(); last != "" && last != c.EndedRun {
-			return nil, ErrRunInProgress.With(map[string]any{"run_id": last, "message_id": last})
+		if !s.free(c.EndedRun) || len(s.Queue) > 0 {
+			return nil, s.busy()
 		}
 		return []Event{c.MessagePosted}, nil
 	}
@@ -187,8 +211,13 @@ func Evolve(s State, e Event) State {
 		s.Title, s.Description = e.Title, e.Description
 	case SessionDeleted:
 		s.Deleted = true
+	case MessageQueued, QueuedMessageEdited, QueuedMessageWithdrawn, RunDiscarded:
+		return evolveQueue(s, e)
 	case MessagePosted:
 		s.Posts = append(s.Posts, e)
+		s.Queue = s.without(e.Message)
+	default:
+		return evolveTidy(s, e)
 	}
 	return s
 }

@@ -141,6 +141,7 @@ func (a *App) move(ctx context.Context, head event.Position) {
 			a.Config.Log.Warn("sweep left-over deltas; the next start does it", "error", err)
 		}
 	})
+	a.work.Go(func() { a.takeQueues(ctx, head) })
 	a.started.Store(true)
 	if err := a.Runner.Run(ctx, head, open); err != nil && ctx.Err() == nil {
 		text := "the runner has stopped: " + err.Error()

@@ -1,0 +1,78 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"refold/domain/event"
+	"refold/domain/run"
+	"refold/domain/session"
+)
+
+// TitleWork is a title that a process has claimed.
+type TitleWork struct {
+	Question string
+	Answer   string
+	Model    string // name of the run's model
+	Tries    int    // claims so far, this one included
+}
+
+// OwesTitle gives the run whose end gives a session its title: the oldest of the
+// shown turns that has completed, looking at the first 20. "" if none is owed.
+func (c *Commands) OwesTitle(ctx context.Context, tenant, sessionID string) (string, error) {
+	s, _, err := c.loadSession(ctx, tenant, sessionID)
+	if err != nil || !s.Live() || s.Title != "" {
+		return "", err
+	}
+	for _, p := range s.Posts[:min(20, len(s.Posts))] {
+		if !s.Titles(p.Run) {
+			continue
+		}
+		r, err := c.OpenRun(ctx, tenant, p.Run)
+		if err != nil {
+			return "", err
+		}
+		if r.State.Outcome == run.OutcomeCompleted {
+			return p.Run, nil
+		}
+	}
+	return "", nil
+}
+
+// ClaimTitle claims a session's title for self until deadline. Of several
+// processes one gets it, the others session.ErrTitleNotDue.
+func (c *Commands) ClaimTitle(ctx context.Context, tenant, sessionID, runID, self string, sole bool, deadline time.Time) (TitleWork, error) {
+	r, err := c.OpenRun(ctx, tenant, runID)
+	if err != nil {
+		return TitleWork{}, err
+	}
+	if r.State.Outcome != run.OutcomeCompleted {
+		return TitleWork{}, session.ErrTitleNotDue
+	}
+	work := TitleWork{Question: r.State.Start.Query, Answer: r.State.Answer, Model: r.State.Start.Agent.Model}
+	by := Caller{Tenant: tenant, Principal: "process:" + self, Request: r.State.Start.Request}
+	_, err = c.onSession(ctx, by, sessionID, "ClaimTitle", func(s session.State) (session.Command, error) {
+		work.Tries = s.TitleTries + 1
+		return session.ClaimTitle{TitleClaimed: session.TitleClaimed{Run: runID, Owner: self, Deadline: deadline.UTC(), At: c.Now().UTC()}, Sole: sole}, nil
+	})
+	return work, err
+}
+
+// RecordTitle records the title that self has claimed and made; nothing if the
+// session has one by now.
+func (c *Commands) RecordTitle(ctx context.Context, tenant, sessionID, self string, t session.SessionTitled) error {
+	by := Caller{Tenant: tenant, Principal: "process:" + self}
+	_, err := c.onSession(ctx, by, sessionID, "RecordTitle", func(session.State) (session.Command, error) {
+		t.At = c.Now().UTC()
+		return session.RecordTitle{SessionTitled: t, Owner: self}, nil
+	})
+	return err
+}
+
+// SetTitle records a title that the caller asked to be made.
+func (c *Commands) SetTitle(ctx context.Context, by Caller, sessionID string, t session.SessionTitled) (event.Position, error) {
+	return c.onSession(ctx, by, sessionID, "GenerateTitle", func(session.State) (session.Command, error) {
+		t.At = c.Now().UTC()
+		return session.RecordTitle{SessionTitled: t, Asked: true}, nil
+	})
+}
