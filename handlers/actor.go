@@ -210,7 +210,11 @@ func (a *actor) open(ctx context.Context) error {
 }
 
 func (a *actor) moment() run.Moment {
-	return run.Moment{Now: a.runner.Clock.Now().UTC(), Self: a.runner.Self, Sole: a.runner.Sole}
+	m := run.Moment{Now: a.runner.Clock.Now().UTC(), Self: a.runner.Self, Sole: a.runner.Sole}
+	if gone := a.runner.gone.Load(); gone != nil {
+		m.Gone = *gone
+	}
+	return m
 }
 
 func (a *actor) caller() commands.Caller {

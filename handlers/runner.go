@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"refold/commands"
@@ -62,7 +63,9 @@ type Runner struct {
 	// was told to end; 0 = 10 s.
 	Drain time.Duration
 
+	gone   atomic.Pointer[[]string]
 	mu     sync.Mutex
+	ctx    context.Context // of the work of the present Run
 	actors map[runKey]*actor
 	parked map[runKey]parking
 	ending chan struct{} // closed when no new work is begun
@@ -94,6 +97,9 @@ func (r *Runner) Run(ctx context.Context, from event.Position, resume []OpenRun)
 	// Work outlives ctx by the drain time: what was done must be reported.
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
+	r.mu.Lock()
+	r.ctx = workCtx
+	r.mu.Unlock()
 	for _, o := range resume {
 		r.wake(workCtx, runKey{o.Tenant, o.Run}, o.Session, 0)
 	}
@@ -135,6 +141,20 @@ func (r *Runner) follow(ctx, workCtx context.Context, from event.Position) error
 	}
 }
 
+// SetGone tells which instances are known to be gone: their claims are void.
+func (r *Runner) SetGone(ids []string) { r.gone.Store(&ids) }
+
+// Wake makes sure that somebody looks at a run, for example because the owner of
+// its claim is gone. Before Run it does nothing.
+func (r *Runner) Wake(o OpenRun) {
+	r.mu.Lock()
+	ctx := r.ctx
+	r.mu.Unlock()
+	if ctx != nil {
+		r.wake(ctx, runKey{o.Tenant, o.Run}, o.Session, 0)
+	}
+}
+
 // notice wakes the run that a fact gives work to.
 func (r *Runner) notice(ctx context.Context, raw event.Raw) {
 	if raw.Stream.Category == session.Category {
@@ -155,6 +175,7 @@ func (r *Runner) notice(ctx context.Context, raw event.Raw) {
 	switch raw.Type {
 	case "RunCompleted", "RunFailed", "RunStopped":
 		r.TakeQueued(ctx, raw.Stream.Tenant, raw.Meta.Correlation)
+		r.unpark(key)
 	}
 	switch raw.Type {
 	case "RunStarted", "ApprovalResolved", "ToolOutcomeUnknown", "ModelCallFailed", "RunStopped":
@@ -221,6 +242,16 @@ func (r *Runner) leave(ctx context.Context, a *actor, waiting bool, next time.Ti
 	}
 	r.parked[a.key] = p
 	return true
+}
+
+// unpark forgets a waiting run that is over.
+func (r *Runner) unpark(key runKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.parked[key]; ok {
+		p.cancel()
+		delete(r.parked, key)
+	}
 }
 
 // Parked counts the runs that wait as data.

@@ -7,13 +7,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,14 +26,13 @@ import (
 	"refold/handlers"
 	"refold/handlers/tools"
 	"refold/infra/jsonschema"
-	"refold/infra/sqlite"
 	"refold/projections"
 )
 
 // App is a Refold process without its command line: open it, serve it, close it.
 type App struct {
 	Config   Config
-	DB       *sqlite.DB
+	DB       Database
 	Store    event.Store
 	Commands *commands.Commands
 	Engine   *projections.Engine
@@ -50,9 +47,6 @@ type App struct {
 	problem   atomic.Pointer[string]
 }
 
-// DatabaseFile is the file in a data directory that is the record.
-func DatabaseFile(data string) string { return filepath.Join(data, "refold.db") }
-
 // Open opens the record and begins to work on it. The caller must Close.
 func Open(ctx context.Context, c Config) (*App, error) {
 	if err := c.check(); err != nil {
@@ -65,7 +59,7 @@ func Open(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := sqlite.Open(ctx, DatabaseFile(c.Data), sqlite.Options{})
+	db, err := OpenDatabase(ctx, c, false)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +78,7 @@ func (a *App) assemble(m *models) error {
 	c := a.Config
 	registry := &tool.Registry{}
 	a.Runner = &handlers.Runner{Store: a.Store, Models: m, Blobs: a.DB.Blobs(), Clock: c.Clock, Log: c.Log,
-		Self: instanceID(), Sole: true,
+		Self: instanceID(), Sole: c.embedded(),
 		Tools: tools.Box{Invoker: &tools.Invoker{Registry: registry, Validator: jsonschema.New(), Log: c.Log}}}
 	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
 		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
@@ -123,57 +117,6 @@ func (a *App) begin(ctx context.Context) error {
 	}
 	a.work.Go(func() { a.move(bg, head) })
 	return nil
-}
-
-// move takes over the runs that were open at head, and then moves runs.
-func (a *App) move(ctx context.Context, head event.Position) {
-	open, err := a.openRuns(ctx, head)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		text := "open runs could not be listed: " + err.Error()
-		a.problem.Store(&text)
-		a.Config.Log.Error("runs are not taken over; new ones are moved", "error", err)
-	}
-	a.work.Go(func() {
-		if err := a.Runner.SweepDeltas(ctx); err != nil && ctx.Err() == nil {
-			a.Config.Log.Warn("sweep left-over deltas; the next start does it", "error", err)
-		}
-	})
-	a.work.Go(func() { a.takeQueues(ctx, head) })
-	a.started.Store(true)
-	if err := a.Runner.Run(ctx, head, open); err != nil && ctx.Err() == nil {
-		text := "the runner has stopped: " + err.Error()
-		a.problem.Store(&text)
-		a.Config.Log.Error("the runner has stopped", "error", err)
-	}
-}
-
-// openRuns lists the runs that were open at a position.
-func (a *App) openRuns(ctx context.Context, head event.Position) ([]handlers.OpenRun, error) {
-	if err := a.Engine.Await(ctx, projections.Runs, head); err != nil {
-		return nil, err
-	}
-	var out []handlers.OpenRun
-	cursor := ""
-	for {
-		page, err := a.DB.Documents().Find(ctx, projections.Query{Collection: projections.Runs.ID(), Tenant: api.DefaultTenant,
-			Where: []projections.Where{{Field: "open", Op: "=", Value: true}}, Limit: 1000, Cursor: cursor})
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range page.Documents {
-			var r projections.RunEntry
-			if err := json.Unmarshal(d.Body, &r); err != nil {
-				return nil, fmt.Errorf("run %s: %w", d.ID, err)
-			}
-			out = append(out, handlers.OpenRun{Tenant: d.Tenant, Session: r.Session, Run: r.ID})
-		}
-		if cursor = page.Next; cursor == "" {
-			return out, nil
-		}
-	}
 }
 
 func (a *App) ready(context.Context) map[string]string {

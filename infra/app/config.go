@@ -20,6 +20,7 @@ import (
 // plus Data is a working configuration: no service, no key.
 type Config struct {
 	Data    string        // directory of the database; made if missing
+	Store   string        // "" = a file in Data; postgres://... = a database that several processes may share
 	Addr    string        // to listen on, "" = 127.0.0.1:8080
 	APIKey  string        // must be in every request; needed to listen beyond this machine
 	Roots   []string      // folders that requests may name as workspace, or folders below
@@ -64,6 +65,7 @@ const maxConfigFile = 1 << 20
 type file struct {
 	Addr    string        `json:"addr"`
 	Data    string        `json:"data"`
+	Store   string        `json:"store"`
 	APIKey  string        `json:"api_key"`
 	Roots   []string      `json:"roots"`
 	Default string        `json:"default_model"`
@@ -97,6 +99,7 @@ func (c *Config) ReadFile(path string) error {
 	}
 	set(&c.Addr, in.Addr)
 	set(&c.Data, in.Data)
+	set(&c.Store, in.Store)
 	set(&c.APIKey, in.APIKey)
 	set(&c.Default, in.Default)
 	if c.Roots == nil {
@@ -140,6 +143,9 @@ func (c *Config) check() error {
 	}
 	if c.Clock == nil {
 		c.Clock = handlers.SystemClock{}
+	}
+	if err := c.checkStore(); err != nil {
+		return err
 	}
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {

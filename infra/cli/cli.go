@@ -37,6 +37,7 @@ var Version = "dev"
 // CLI is the command line.
 type CLI struct {
 	Data   string `help:"Directory of the record." env:"REFOLD_DATA" placeholder:"DIR"`
+	Store  string `help:"Record: empty = a file in the data directory; postgres://USER:PASSWORD@HOST:PORT/DATABASE = shared by several processes." env:"REFOLD_STORE" placeholder:"URL"`
 	Config string `help:"JSON configuration file (addr, data, api_key, roots, models, default_model)." env:"REFOLD_CONFIG" placeholder:"FILE" type:"existingfile"`
 	JSON   bool   `help:"Print JSON (one object a line) instead of text." name:"json"`
 
@@ -120,7 +121,7 @@ func Main(ctx context.Context, stop func(), args []string, in io.Reader, out, er
 		return ExitUsage
 	}
 	e := &env{ctx: ctx, stop: stop, cli: &c, in: in, out: out, err: errOut}
-	e.config = app.Config{Data: c.Data, Version: version(), Temperature: -1, Log: slog.New(slog.DiscardHandler)}
+	e.config = app.Config{Data: c.Data, Store: c.Store, Version: version(), Temperature: -1, Log: slog.New(slog.DiscardHandler)}
 	if c.Config != "" {
 		if err := e.config.ReadFile(c.Config); err != nil {
 			return e.report(err)

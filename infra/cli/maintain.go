@@ -8,7 +8,6 @@ import (
 
 	"refold/api"
 	"refold/infra/app"
-	"refold/infra/sqlite"
 	"refold/projections"
 )
 
@@ -51,7 +50,7 @@ func (r Rebuild) Run(e *env) error {
 	if len(chosen) == 0 {
 		chosen = projections.All()
 	}
-	db, err := sqlite.Open(e.ctx, app.DatabaseFile(e.config.Data), sqlite.Options{})
+	db, err := app.OpenDatabase(e.ctx, e.config, false)
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func (r Rebuild) Run(e *env) error {
 	return errors.Join(err, db.Close())
 }
 
-func (e *env) rebuild(db *sqlite.DB, chosen []projections.Projection) error {
+func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 	engine := &projections.Engine{Store: db.Events(), Documents: db.Documents(), Log: e.config.Log, List: projections.All()}
 	for _, p := range chosen {
 		// The old view may lag behind the log: it is brought up to date first, so
@@ -121,7 +120,7 @@ func (Migrate) Run(e *env) error {
 	if err := os.MkdirAll(e.config.Data, 0o700); err != nil {
 		return fmt.Errorf("data directory %s: %w", e.config.Data, err)
 	}
-	from, to, err := sqlite.Migrate(e.ctx, app.DatabaseFile(e.config.Data))
+	from, to, err := app.MigrateDatabase(e.ctx, e.config)
 	if err != nil {
 		return err
 	}

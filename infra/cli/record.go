@@ -10,12 +10,11 @@ import (
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/infra/app"
-	"refold/infra/sqlite"
 )
 
 // reading opens the record for reading, beside a running server if there is one.
 func (e *env) reading(f func(event.Store) error) error {
-	db, err := sqlite.Open(e.ctx, app.DatabaseFile(e.config.Data), sqlite.Options{ReadOnly: true})
+	db, err := app.OpenDatabase(e.ctx, e.config, true)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"refold/api"
+	"refold/domain/event"
+	"refold/handlers"
+	"refold/projections"
+)
+
+// lookForGone is how often a process asks which others are gone.
+const lookForGone = 5 * time.Second
+
+// move takes over the runs that were open at head, and then moves runs, until
+// ctx ends. On a shared record it does so under an instance id that it keeps
+// alive; when it can't, others take its claims over, so it stops acting on them
+// and begins again under another id.
+func (a *App) move(ctx context.Context, head event.Position) {
+	shared, ok := a.DB.(members)
+	if !ok {
+		a.moveAs(ctx, head)
+		return
+	}
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; {
+		if err := a.moveShared(ctx, shared, head); err != nil && ctx.Err() == nil {
+			a.trouble("runs are not moved: " + err.Error())
+			a.Config.Log.Error("runs are not moved", "error", err, "again_in", pause)
+			sleep(ctx, pause)
+			pause = min(2*pause, 5*time.Second)
+			continue
+		}
+		pause = 100 * time.Millisecond
+	}
+}
+
+// moveShared moves runs under a fresh instance id as long as it can be kept
+// alive.
+func (a *App) moveShared(ctx context.Context, shared members, head event.Position) error {
+	self := instanceID()
+	if err := shared.Mark(ctx, self); err != nil {
+		return err
+	}
+	now, err := a.Store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	a.Runner.Self = self
+	alive, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	done := make(chan struct{}, 2)
+	go func() {
+		defer func() { done <- struct{}{} }()
+		stop(shared.Beat(alive, self))
+	}()
+	go func() {
+		defer func() { done <- struct{}{} }()
+		a.watchGone(alive, shared)
+	}()
+	a.moveAs(alive, max(head, now))
+	cause := context.Cause(alive)
+	stop(nil)
+	<-done
+	<-done
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := shared.Leave(bound, self); err != nil {
+		a.Config.Log.Warn("leave; others notice after 20 s", "error", err)
+	}
+	return cause
+}
+
+// moveAs moves runs until ctx ends.
+func (a *App) moveAs(ctx context.Context, head event.Position) {
+	open, err := a.openRuns(ctx, head)
+	if ctx.Err() != nil {
+		return
+	}
+	a.problem.Store(nil)
+	if err != nil {
+		a.trouble("open runs could not be listed: " + err.Error())
+		a.Config.Log.Error("runs are not taken over; new ones are moved", "error", err)
+	}
+	a.work.Go(func() {
+		if err := a.Runner.SweepDeltas(ctx); err != nil && ctx.Err() == nil {
+			a.Config.Log.Warn("sweep left-over deltas; the next start does it", "error", err)
+		}
+	})
+	a.work.Go(func() { a.takeQueues(ctx, head) })
+	a.started.Store(true)
+	if err := a.Runner.Run(ctx, head, open); err != nil && ctx.Err() == nil {
+		a.trouble("the runner has stopped: " + err.Error())
+		a.Config.Log.Error("the runner has stopped", "error", err)
+	}
+}
+
+// watchGone tells the runner which instances are gone, and wakes the open runs
+// when another one is: it may have left claims behind.
+func (a *App) watchGone(ctx context.Context, shared members) {
+	known := []string{}
+	for ctx.Err() == nil {
+		gone, err := shared.Gone(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				a.Config.Log.Warn("ask which processes are gone", "error", err)
+			}
+		} else {
+			news := slices.ContainsFunc(gone, func(id string) bool { return !slices.Contains(known, id) })
+			a.Runner.SetGone(gone)
+			if news {
+				err = a.wakeAll(ctx)
+			}
+			if err == nil {
+				known = gone
+			} else if ctx.Err() == nil {
+				a.Config.Log.Warn("look after the runs of a process that is gone", "error", err)
+			}
+		}
+		sleep(ctx, lookForGone)
+	}
+}
+
+func (a *App) wakeAll(ctx context.Context) error {
+	head, err := a.Store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	open, err := a.openRuns(ctx, head)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		a.Runner.Wake(o)
+	}
+	return nil
+}
+
+func (a *App) trouble(text string) { a.problem.Store(&text) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// openRuns lists the runs that were open at a position.
+func (a *App) openRuns(ctx context.Context, head event.Position) ([]handlers.OpenRun, error) {
+	if err := a.Engine.Await(ctx, projections.Runs, head); err != nil {
+		return nil, err
+	}
+	var out []handlers.OpenRun
+	cursor := ""
+	for {
+		page, err := a.DB.Documents().Find(ctx, projections.Query{Collection: projections.Runs.ID(), Tenant: api.DefaultTenant,
+			Where: []projections.Where{{Field: "open", Op: "=", Value: true}}, Limit: 1000, Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range page.Documents {
+			var r projections.RunEntry
+			if err := json.Unmarshal(d.Body, &r); err != nil {
+				return nil, fmt.Errorf("run %s: %w", d.ID, err)
+			}
+			out = append(out, handlers.OpenRun{Tenant: d.Tenant, Session: r.Session, Run: r.ID})
+		}
+		if cursor = page.Next; cursor == "" {
+			return out, nil
+		}
+	}
+}
