@@ -6,8 +6,11 @@ import (
 
 	"refold/domain/agent"
 	"refold/domain/event"
+	"refold/domain/key"
+	"refold/domain/request"
 	"refold/domain/run"
 	"refold/domain/session"
+	"refold/domain/tenant"
 	"refold/domain/tool"
 )
 
@@ -29,6 +32,9 @@ type Commands struct {
 	Sessions event.Log[session.Event]
 	Runs     event.Log[run.Event]
 	Deltas   event.Log[run.Delta]
+	Keys     event.Log[key.Event]
+	Tenants  event.Log[tenant.Event]
+	Requests event.Log[request.Event]
 	Catalog  Catalog
 	Now      func() time.Time
 	NewID    func() string
@@ -40,6 +46,9 @@ func New(store event.Store, catalog Catalog, now func() time.Time, newID func() 
 		Sessions: event.Log[session.Event]{Store: store, Codec: session.Codec, Category: session.Category},
 		Runs:     event.Log[run.Event]{Store: store, Codec: run.Codec, Category: run.Category},
 		Deltas:   event.Log[run.Delta]{Store: store, Codec: run.DeltaCodec, Category: event.CategoryDelta},
+		Keys:     event.Log[key.Event]{Store: store, Codec: key.Codec, Category: key.Category},
+		Tenants:  event.Log[tenant.Event]{Store: store, Codec: tenant.Codec, Category: tenant.Category},
+		Requests: event.Log[request.Event]{Store: store, Codec: request.Codec, Category: request.Category},
 		Catalog:  catalog, Now: now, NewID: newID,
 	}
 }
@@ -49,11 +58,18 @@ type Caller struct {
 	Tenant    string
 	Principal string
 	Request   string // request id
+	// Reservation is that of an idempotent request, "" for any other. What such a
+	// request mints derives from it, and what follows from it names it, so that
+	// doing it again gives the first answer.
+	Reservation string
+	// Versions, if not nil, are those of the session for which the request holds;
+	// at any other it is refused with ErrChanged.
+	Versions []int64
 }
 
 func (c *Commands) envelope(by Caller, sessionID, command string) event.Envelope {
 	return event.Envelope{Time: c.Now().UTC(), Meta: event.Metadata{Correlation: sessionID, Command: command,
-		Actor: by.Principal, Trace: by.Request}}
+		Actor: by.Principal, Trace: by.Request, Causation: by.Reservation}}
 }
 
 func facts[E any](newID func() string, events []E) []event.Fact[E] {

@@ -25,6 +25,9 @@ var ErrBusyMode = domain.Reject(domain.Invalid, "bad_on_busy", `on_busy must be 
 // Send posts a message in one of the ways above. Queued tells that it waits.
 // Steered tells that Run is the run in progress, which has taken it.
 func (c *Commands) Send(ctx context.Context, by Caller, p PostMessage, busy string) (Posted, error) {
+	if done, found, err := c.sent(ctx, by, p.Session); err != nil || found {
+		return done, err
+	}
 	switch busy {
 	case "", BusyReject:
 		return c.PostMessage(ctx, by, p)

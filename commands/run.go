@@ -18,6 +18,8 @@ type Run struct {
 	State    run.State
 	Version  int64
 	Position event.Position // of the last event that this process appended
+
+	executed map[string]event.Position // what idempotent requests did, by reservation and command
 }
 
 // OpenRun folds a run's stream. A run that does not exist (yet) has version 0.
@@ -35,6 +37,12 @@ func (r *Run) Refresh(ctx context.Context) error {
 	for _, rec := range recs {
 		r.State = run.Evolve(r.State, rec.Event)
 		r.Version = rec.Version
+		if rec.Meta.Causation != "" {
+			if r.executed == nil {
+				r.executed = map[string]event.Position{}
+			}
+			r.executed[rec.Meta.Causation+" "+rec.Meta.Command] = rec.Position
+		}
 	}
 	return nil
 }
@@ -45,6 +53,10 @@ func (r *Run) Refresh(ctx context.Context) error {
 func (r *Run) Do(ctx context.Context, by Caller, command string, ask func(run.State) ([]run.Command, error)) ([]run.Event, error) {
 	c := r.commands
 	for try := 1; ; try++ {
+		if pos, done := r.executed[by.Reservation+" "+command]; done && by.Reservation != "" {
+			r.Position = pos
+			return nil, nil
+		}
 		cmds, err := ask(r.State)
 		if err != nil {
 			return nil, err

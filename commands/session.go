@@ -10,7 +10,7 @@ import (
 
 // CreateSession opens a session and gives its id and the position of the fact.
 func (c *Commands) CreateSession(ctx context.Context, by Caller, title, description string) (string, event.Position, error) {
-	id := c.NewID()
+	id := c.idFor(by, "session")
 	pos, err := c.onSession(ctx, by, id, "CreateSession", func(session.State) (session.Command, error) {
 		return session.Create{SessionCreated: session.SessionCreated{Session: id, Title: title, Description: description,
 			Principal: by.Principal, At: c.Now().UTC()}}, nil
@@ -28,12 +28,19 @@ func (c *Commands) UpdateSession(ctx context.Context, by Caller, id, title, desc
 // DeleteSession stops the session's run, if one is in progress, and hides the
 // session.
 func (c *Commands) DeleteSession(ctx context.Context, by Caller, id string) (event.Position, error) {
-	s, _, err := c.loadSession(ctx, by.Tenant, id)
+	recs, err := c.Sessions.Load(ctx, by.Tenant, id, 0)
 	if err != nil {
 		return "", err
 	}
+	if pos, done := executed(recs, by, "DeleteSession"); done {
+		return pos, nil
+	}
+	s := fold(recs)
 	if !s.Live() {
 		return "", session.ErrNotFound
+	}
+	if err := by.holdsAt(int64(len(recs))); err != nil {
+		return "", err // before the run is stopped
 	}
 	if last := s.LastRun(); last != "" {
 		if _, err := c.StopRun(ctx, by, id, last, "session_deleted"); err != nil && !errors.Is(err, ErrRunOver) {
@@ -51,11 +58,15 @@ func (c *Commands) loadSession(ctx context.Context, tenant, id string) (session.
 	if err != nil {
 		return session.State{}, 0, err
 	}
+	return fold(recs), int64(len(recs)), nil
+}
+
+func fold(recs []event.Recorded[session.Event]) session.State {
 	var s session.State
 	for _, r := range recs {
 		s = session.Evolve(s, r.Event)
 	}
-	return s, int64(len(recs)), nil
+	return s
 }
 
 // Session gives the state of a live session; session.ErrNotFound otherwise.
@@ -67,12 +78,22 @@ func (c *Commands) Session(ctx context.Context, tenant, id string) (session.Stat
 	return s, err
 }
 
-// onSession loads, decides and appends, again after a lost race.
+// onSession loads, decides and appends, again after a lost race. If the request
+// has done it before, its first position is the answer.
 func (c *Commands) onSession(ctx context.Context, by Caller, id, command string, ask func(session.State) (session.Command, error)) (event.Position, error) {
 	for try := 1; ; try++ {
-		s, version, err := c.loadSession(ctx, by.Tenant, id)
+		recs, err := c.Sessions.Load(ctx, by.Tenant, id, 0)
 		if err != nil {
 			return "", err
+		}
+		if pos, done := executed(recs, by, command); done {
+			return pos, nil
+		}
+		s, version := fold(recs), int64(len(recs))
+		if s.Live() {
+			if err := by.holdsAt(version); err != nil {
+				return "", err
+			}
 		}
 		cmd, err := ask(s)
 		if err != nil {
@@ -85,7 +106,7 @@ func (c *Commands) onSession(ctx context.Context, by Caller, id, command string,
 		if len(events) == 0 {
 			return "", nil // nothing to do
 		}
-		recs, err := c.Sessions.Append(ctx, by.Tenant, id, event.Exactly(version), c.envelope(by, id, command), facts(c.NewID, events)...)
+		recs, err = c.Sessions.Append(ctx, by.Tenant, id, event.Exactly(version), c.envelope(by, id, command), facts(c.NewID, events)...)
 		if errors.Is(err, event.ErrConflict) && try < maxTries {
 			continue
 		}

@@ -11,6 +11,7 @@ const (
 	Missing               // there is no such thing, or it belongs to another tenant (404)
 	Conflict              // not in this state (409)
 	Busy                  // not now, later (503)
+	Changed               // not what the caller has seen (412)
 )
 
 // Rejection says that a rule refused a request. Code is stable and meant for
