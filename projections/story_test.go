@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"refold/domain"
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/domain/session"
@@ -138,8 +139,12 @@ func (b *book) recorded(id string) []event.Recorded[run.Event] {
 func documents(t testing.TB, d projections.Documents, p projections.Projection) string {
 	t.Helper()
 	var out strings.Builder
+	tenant := "acme"
+	if p.Name == projections.Keys.Name || p.Name == projections.Tenants.Name {
+		tenant = domain.SystemTenant
+	}
 	for _, collection := range []string{p.ID(), p.ID() + "." + projections.StepCollection} {
-		page, err := d.Find(context.Background(), projections.Query{Collection: collection, Tenant: "acme", Limit: 1000})
+		page, err := d.Find(context.Background(), projections.Query{Collection: collection, Tenant: tenant, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

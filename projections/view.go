@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"refold/domain/event"
+	"refold/domain/key"
 	"refold/domain/run"
 	"refold/domain/session"
+	"refold/domain/tenant"
 )
 
-// Fact is a decoded event of any aggregate: Event is a run.Event or a
-// session.Event.
+// Fact is a decoded event of any aggregate that is projected: Event is an Event
+// of run, session, key or tenant.
 type Fact struct {
 	event.Raw
 	Event any
@@ -31,6 +33,18 @@ func Read(raw event.Raw) (Fact, error) {
 		f.Event = rec.Event
 	case session.Category:
 		rec, err := event.Record(session.Codec, raw)
+		if err != nil {
+			return f, err
+		}
+		f.Event = rec.Event
+	case key.Category:
+		rec, err := event.Record(key.Codec, raw)
+		if err != nil {
+			return f, err
+		}
+		f.Event = rec.Event
+	case tenant.Category:
+		rec, err := event.Record(tenant.Codec, raw)
 		if err != nil {
 			return f, err
 		}
@@ -149,4 +163,4 @@ func preview(text string, n int) string {
 
 func sessionOf(f Fact) string { return f.Meta.Correlation }
 
-var facts = []string{session.Category, run.Category}
+var facts = []string{session.Category, run.Category, key.Category, tenant.Category}
