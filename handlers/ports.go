@@ -100,6 +100,10 @@ type ModelReply struct {
 	RequestDigest string
 }
 
+// TokenCounter counts the tokens of a text. It never fails and never waits: what
+// it can't count exactly it estimates with care. Safe for concurrent use.
+type TokenCounter interface{ Count(text string) int }
+
 // ModelUsage counts tokens, as the provider reports them; zero when it does not.
 type ModelUsage = run.Usage
 

@@ -46,9 +46,13 @@ type RunFeed struct {
 	// order.
 	held []Frame
 
-	steps int
-	over  bool
+	steps     int
+	over      bool
+	completed time.Time
 }
+
+// CompletedAt is when the run completed; zero if it goes on or ended otherwise.
+func (f *RunFeed) CompletedAt() time.Time { return f.completed }
 
 // Over tells whether the terminal frame was given.
 func (f *RunFeed) Over() bool { return f.over }
@@ -80,6 +84,8 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 	}
 	w := &frameWriter{feed: f, at: r.Position}
 	switch e := r.Event.(type) {
+	case run.MemoryConsolidated:
+		f.call = nil
 	case run.ModelCallStarted:
 		w.settle("steer") // only a message of a person lets a whole reply end nothing
 		f.call, f.at, f.k, f.shown, f.thought = &e, r.Position, w.k, 0, 0
@@ -94,6 +100,7 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 		f.call = nil
 		w.failPending(e.Message)
 		switch {
+		case e.Purpose == run.PurposeMemory: // nothing of it was shown
 		case e.Code == run.CodeLost:
 			w.supersede("recovered")
 		case !e.RetryAt.IsZero():
@@ -124,6 +131,7 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 	case run.ApprovalResolved:
 		w.approvalResolved(e)
 	case run.RunCompleted:
+		f.completed = e.At
 		w.completed(e)
 	case run.RunFailed:
 		w.failed(e)

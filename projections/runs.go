@@ -64,6 +64,8 @@ func foldRun(v *View, f Fact) {
 		if e.Model != "" {
 			r.Model = e.Model
 		}
+	case run.MemoryConsolidated:
+		r.Usage = r.Usage.Add(e.Usage)
 	case run.ModelCallFailed:
 		r.Failures++
 	case run.ToolCallRequested:

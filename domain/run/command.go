@@ -31,6 +31,7 @@ type ClaimModel struct {
 	Moment
 	Round, Attempt int
 	Purpose        string
+	Size, Counted  int       // of the request, see ModelCallStarted
 	Deadline       time.Time // when the claim becomes void
 }
 
@@ -57,6 +58,7 @@ type RecordReply struct {
 	Usage         Usage
 	Shown         Shown
 	RequestDigest string
+	Archive       string // see RecordFailure
 	Duration      time.Duration
 	Now           time.Time
 }
@@ -69,7 +71,9 @@ type ProposedCall struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"` // opaque, sent back as it is
 }
 
-// RecordFailure reports that a model call gave no reply.
+// RecordFailure reports that a model call gave no reply. Archive is what stands
+// for the older messages if this was the last attempt at a summary. Limit and
+// Requested are the tokens that a refusal as too long has named, 0 if none.
 type RecordFailure struct {
 	Call       int
 	Code       string
@@ -80,6 +84,9 @@ type RecordFailure struct {
 	Text       string
 	Reasoning  string
 	Shown      Shown
+	Archive    string
+	Limit      int
+	Requested  int
 	Now        time.Time
 }
 

@@ -35,6 +35,8 @@ func Decide(s State, c Command) ([]Event, error) {
 	switch c := c.(type) {
 	case ClaimModel:
 		return decideClaimModel(s, c)
+	case MeasureContext:
+		return decideMeasure(s, c), nil
 	case ClaimTool:
 		return decideClaimTool(s, c)
 	case RecordReply:

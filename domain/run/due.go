@@ -97,6 +97,8 @@ func Due(s State, m Moment) []Effect {
 	call := CallModel{Round: s.nextRound(), Attempt: s.Failures + s.Lost + 1, Purpose: PurposeRound}
 	if s.Synthesis != "" { // not a round of its own
 		call.Round, call.Purpose = s.Round, PurposeSynthesis
+	} else if s.Wanted != nil {
+		call = CallModel{Round: s.Round, Attempt: s.memory.tries + s.memory.lost + 1, Purpose: PurposeMemory}
 	}
 	return []Effect{call}
 }

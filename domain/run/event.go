@@ -41,6 +41,7 @@ type Agent struct {
 	MaxTokens     int     `json:"max_tokens,omitempty"` // completion tokens, 0 = the provider's default
 	Thinking      bool    `json:"thinking"`
 	ParallelTools bool    `json:"parallel_tools"`
+	KeepRetrieval bool    `json:"keep_retrieval,omitempty"` // old results of retrieval stay in the history
 }
 
 // Limits bound a run. The zero value of a field means its default in policy.go.
@@ -48,7 +49,8 @@ type Limits struct {
 	MaxRounds       int           `json:"max_rounds"`
 	ModelTimeout    time.Duration `json:"model_timeout"`
 	ApprovalTimeout time.Duration `json:"approval_timeout"`
-	MaxOutput       int           `json:"max_output"` // runes of one tool result that the model sees
+	MaxOutput       int           `json:"max_output"`               // runes of one tool result that the model sees
+	ContextTokens   int           `json:"context_tokens,omitempty"` // of a request and its reply
 }
 
 // Purpose of a model call.
@@ -59,13 +61,16 @@ const (
 
 // ModelCallStarted claims the next model call for a process. Call counts the
 // model calls of the run from 1. The claim is void at Deadline, or as soon as
-// its owner is known to be gone.
+// its owner is known to be gone. Size is the estimated size of the request in
+// tokens, Counted what the counter said before it was corrected; 0 = unknown.
 type ModelCallStarted struct {
 	Call     int       `json:"call"`
 	Round    int       `json:"round"` // from 0
 	Attempt  int       `json:"attempt"`
 	Purpose  string    `json:"purpose"`
 	Owner    string    `json:"owner"`
+	Size     int       `json:"size,omitempty"`
+	Counted  int       `json:"counted,omitempty"`
 	Deadline time.Time `json:"deadline"`
 	At       time.Time `json:"at"`
 }

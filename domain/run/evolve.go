@@ -18,14 +18,21 @@ func Evolve(s State, e Event) State {
 	case ModelCallStarted:
 		s = s.settle().read()
 		s.Model = &ModelClaim{e}
-		s.Round, s.consumed = e.Round, false
+		if s.memory = s.memory.claimed(e); e.Purpose != PurposeMemory { // which is no round
+			s.Round, s.consumed = e.Round, false
+		}
 		s.ModelCalls = max(s.ModelCalls, e.Call)
 	case Thought:
 		s = s.reply(e)
 	case ModelCallFailed:
+		if s.Model != nil {
+			s.refused = s.Model.ModelCallStarted
+		}
 		s.Model = nil
 		s = s.announce(e.Shown)
-		if e.Code == CodeLost {
+		if e.Purpose == PurposeMemory {
+			s.memory = s.memory.failed(e)
+		} else if e.Code == CodeLost {
 			s.Lost++
 		} else {
 			s.Failures++
@@ -41,8 +48,17 @@ func Evolve(s State, e Event) State {
 		s.Steps = append(s.Steps, Step{Nudge: &e})
 	case MessageSteered:
 		s = s.steer(e)
+	case MemoryRequested:
+		s.memory = s.memory.requested(e)
+	case MemoryConsolidated:
+		s.Model, s.RetryAt = nil, e.At
+		s.Usage = s.Usage.Add(e.Usage)
+		s.memory = s.memory.consolidated(e)
+	case ContextExceeded:
+		s.memory = s.memory.exceeded(e)
 	case SynthesisRequested:
 		s = s.settle()
+		s.Wanted = nil // what does not fit is left out
 		s.Synthesis, s.Note = e.Reason, e.Note
 		s.Failures, s.Lost = 0, 0
 		s.RetryAt = e.At
@@ -94,6 +110,7 @@ func (s State) announce(shown Shown) State {
 }
 
 func (s State) reply(e Thought) State {
+	s.memory = s.memory.replied(s.Model, e)
 	s.Model = nil
 	s = s.announce(e.Shown)
 	s.Usage = s.Usage.Add(e.Usage)

@@ -10,6 +10,9 @@ func decideFailure(s State, c RecordFailure) []Event {
 	}
 	f := ModelCallFailed{Call: c.Call, Round: s.Model.Round, Attempt: s.Model.Attempt, Purpose: s.Model.Purpose,
 		Code: c.Code, Status: c.Status, Message: c.Message, Text: c.Text, Reasoning: c.Reasoning, Shown: c.Shown, At: c.Now}
+	if f.Purpose == PurposeMemory {
+		return s.memoryFailed(f, c.Now, c.Transient, c.RetryAfter, c.Archive)
+	}
 	late := !s.Start.Deadline.IsZero() && !c.Now.Before(s.Start.Deadline)
 	if c.Transient && s.Failures < MaxRetries && !late {
 		f.RetryAt = c.Now.Add(retryWait(s.Failures+1, c.RetryAfter))
@@ -17,6 +20,9 @@ func decideFailure(s State, c RecordFailure) []Event {
 			f.RetryAt = d
 		}
 		return []Event{f}
+	}
+	if f.Code == CodeOverflow && !late {
+		return decideOverflow(s, f, c)
 	}
 	return append([]Event{f}, afterFailure(s, f, late)...)
 }

@@ -154,7 +154,11 @@ func (w *world) work() {
 	}
 	switch e := due[w.pick(len(due))].(type) {
 	case run.CallModel:
-		w.send(run.ClaimModel{Moment: m, Round: e.Round, Attempt: e.Attempt, Purpose: e.Purpose, Deadline: w.now.Add(130 * time.Second)})
+		if w.pick(3) == 0 {
+			w.send(run.MeasureContext{Moment: m, Tokens: w.pick(4) * 60_000, From: run.Place{Run: "r0"}, To: run.Place{Run: w.state.Start.Run, Step: w.pick(len(w.state.Steps) + 2)}, Messages: w.pick(4)})
+			return
+		}
+		w.send(run.ClaimModel{Moment: m, Round: e.Round, Attempt: e.Attempt, Purpose: e.Purpose, Size: w.pick(3) * 50_000, Counted: w.pick(3) * 40_000, Deadline: w.now.Add(130 * time.Second)})
 	case run.CallTool:
 		c, _ := w.state.FindCall(e.Call)
 		def, _ := w.state.Tool(c.Name)
@@ -173,6 +177,9 @@ func (w *world) work() {
 // think makes up what the model call that was just claimed will say.
 func (w *world) think(purpose string) {
 	w.pieces, w.calls, w.streamed = nil, nil, 0
+	if purpose == run.PurposeMemory {
+		return // nothing of it is shown
+	}
 	taken := map[string]bool{}
 	thinking := false
 	for range w.pick(6) {
@@ -233,6 +240,14 @@ func (w *world) closeModel(how int) {
 		return
 	}
 	call := w.state.Model.Call
+	if w.state.Model.Purpose == run.PurposeMemory && how < 3 {
+		if how < 2 {
+			w.send(run.RecordReply{Call: call, Text: one(w, "They greeted.", ""), Archive: one(w, "", "user: hi"), Usage: run.Usage{Prompt: w.pick(9)}, Now: w.now})
+		} else {
+			w.send(run.RecordFailure{Call: call, Code: one(w, "overloaded", run.CodeOverflow), Transient: w.pick(2) > 0, Archive: one(w, "", "user: hi"), Now: w.now})
+		}
+		return
+	}
 	switch how {
 	case 0, 1:
 		text, reasoning, shown := w.shown(true)
@@ -240,7 +255,7 @@ func (w *world) closeModel(how int) {
 			Finish: one(w, "stop", "stop", "tool_calls", "", "length", "content_filter", "weird"), Now: w.now})
 	case 2:
 		text, reasoning, shown := w.shown(false)
-		w.send(run.RecordFailure{Call: call, Code: one(w, "overloaded", "incomplete", "bad_request"), Transient: w.pick(3) > 0,
+		w.send(run.RecordFailure{Call: call, Code: one(w, "overloaded", "incomplete", "bad_request", run.CodeOverflow), Limit: w.pick(3) * 4000, Requested: w.pick(3) * 5000, Transient: w.pick(3) > 0,
 			RetryAfter: one(w, 0, time.Second, time.Hour), Text: text, Reasoning: reasoning, Shown: shown, Message: "broken", Now: w.now})
 	case 3:
 		text, reasoning, shown := w.shown(false)

@@ -23,6 +23,9 @@ const (
 	ClaimGrace             = 10 * time.Second // between a worker's own timeout and the end of its claim
 	MaxAttempts            = 3                // of a repeatable tool whose attempts are lost
 	MaxQuery               = 100_000          // runes of a question
+	DefaultContextTokens   = 200_000          // of a request and its reply
+	MaxMemoryTries         = 3                // attempts at one summary
+	MemoryTimeout          = 60 * time.Second // of one attempt
 )
 
 // retryWait is the pause before attempt n+1, n >= 1 failed attempts.

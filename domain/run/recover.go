@@ -14,6 +14,12 @@ func decideLostModel(s State, c RecordLostModel) []Event {
 	}
 	f := ModelCallFailed{Call: c.Call, Round: s.Model.Round, Attempt: s.Model.Attempt, Purpose: s.Model.Purpose, Code: CodeLost,
 		Message: "the process that made the call is gone", Text: c.Text, Reasoning: c.Reasoning, Shown: c.Shown, At: c.Now}
+	if f.Purpose == PurposeMemory {
+		if s.memory.lost+1 < MaxLost && s.Wanted != nil {
+			f.RetryAt = c.Now
+		}
+		return []Event{f}
+	}
 	if s.Lost+1 < MaxLost {
 		f.RetryAt = c.Now
 		return []Event{f}

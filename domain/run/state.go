@@ -47,6 +47,8 @@ type State struct {
 	announced []string         // ids of calls that readers were shown by replies so far
 	late      []string         // calls whose true outcome became known after they were closed
 
+	memory
+
 	Nudges   int
 	LastText string
 	loop     loop
@@ -112,7 +114,7 @@ func (s State) nextRound() int {
 
 // rounds counts the rounds that were begun.
 func (s State) rounds() int {
-	if s.ModelCalls == 0 {
+	if s.ModelCalls == s.memory.calls {
 		return 0
 	}
 	return s.Round + 1

@@ -17,28 +17,51 @@ type Message struct {
 	Untrusted bool           `json:"-"`              // Content is text from outside: frame it
 }
 
+// Part is a piece of the conversation that is kept or left out as one: a
+// message, or a message with calls and all their results. From and To are its
+// first and last place (see Place).
+type Part struct {
+	From, To int
+	Messages []Message
+}
+
 // Transcript is what happened in the run so far as messages, without the
 // question. Pairing is an invariant of the aggregate: every call is followed by
 // its result, before anything else; calls that are still open are left out
 // together with their whole round.
-func (s State) Transcript() []Message {
-	out := make([]Message, 0, 2*len(s.Steps))
-	for i, st := range s.Steps {
-		switch {
+func (s State) Transcript() []Message { return flat(s.Parts(0)) }
+
+// Parts is the transcript in parts, those that begin after a place.
+func (s State) Parts(after int) []Part {
+	var out []Part
+	for i := max(0, after); i < len(s.Steps); i++ {
+		p := Part{From: i + 1, To: i + 1}
+		switch st := s.Steps[i]; {
 		case st.Nudge != nil:
-			out = append(out, Message{Role: "user", Content: st.Nudge.Text})
+			p.Messages = []Message{{Role: "user", Content: st.Nudge.Text}}
 		case st.Steer != nil:
-			out = append(out, Message{Role: "user", Content: st.Steer.Text})
+			p.Messages = []Message{{Role: "user", Content: st.Steer.Text}}
 		case st.Thought != nil:
 			m := Message{Role: "assistant", Content: st.Thought.Text, Reasoning: st.Thought.Reasoning}
 			if i+1 < len(s.Steps) && len(s.Steps[i+1].Calls) > 0 {
-				out = s.appendRound(out, m, s.Steps[i+1].Calls)
+				p.To, p.Messages = i+2, s.appendRound(nil, m, s.Steps[i+1].Calls)
 			} else if i+1 < len(s.Steps) || len(s.Open) == 0 {
-				out = appendText(out, m)
+				p.Messages = appendText(nil, m)
 			} else if closedAll(s.Open) {
-				out = s.appendRound(out, m, s.Open)
+				p.To, p.Messages = i+2, s.appendRound(nil, m, s.Open)
 			}
 		}
+		if len(p.Messages) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func flat(parts []Part) []Message {
+	out := make([]Message, 0, 2*len(parts))
+	for _, p := range parts {
+		out = append(out, p.Messages...)
 	}
 	return out
 }
@@ -74,11 +97,20 @@ func (s State) appendRound(out []Message, m Message, calls []Call) []Message {
 // the question, the rounds with calls, the answer. A turn that left nothing
 // behind is empty, so that no prompt has a question without any answer.
 func (s State) Turn() []Message {
+	if parts := s.TurnParts(); len(parts) > 0 {
+		return flat(parts)
+	}
+	return nil
+}
+
+// TurnParts is Turn in parts.
+func (s State) TurnParts() []Part {
 	if !s.Begun() || !s.Over() {
 		return nil
 	}
-	out := []Message{{Role: "user", Content: s.Start.Query}}
+	out := []Part{{Messages: []Message{{Role: "user", Content: s.Start.Query}}}}
 	for i, st := range s.Steps {
+		p := Part{From: i, To: i + 1}
 		var th *Thought
 		if i > 0 {
 			th = s.Steps[i-1].Thought
@@ -86,15 +118,19 @@ func (s State) Turn() []Message {
 		switch {
 		case st.Steer != nil:
 			if th != nil { // what it had said until then
-				out = appendText(out, Message{Role: "assistant", Content: th.Text})
+				p.Messages = appendText(nil, Message{Role: "assistant", Content: th.Text})
 			}
-			out = append(out, Message{Role: "user", Content: st.Steer.Text})
+			p.Messages = append(p.Messages, Message{Role: "user", Content: st.Steer.Text})
 		case len(st.Calls) > 0 && th != nil:
-			out = s.appendRound(out, Message{Role: "assistant", Content: th.Text, Reasoning: th.Reasoning}, st.Calls)
+			p.Messages = s.appendRound(nil, Message{Role: "assistant", Content: th.Text, Reasoning: th.Reasoning}, st.Calls)
+		default:
+			continue
 		}
+		out = append(out, p)
 	}
 	if !blank(s.Answer) {
-		out = append(out, Message{Role: "assistant", Content: s.Answer})
+		at := len(s.Steps) + 1
+		out = append(out, Part{From: at, To: at, Messages: []Message{{Role: "assistant", Content: s.Answer}}})
 	}
 	if len(out) == 1 {
 		return nil

@@ -17,6 +17,7 @@ func TestWire(t *testing.T) {
 
 func TestWire_NamesOfTypesAreNamesOnTheWire(t *testing.T) {
 	for _, e := range []run.Event{run.RunStarted{}, run.ModelCallStarted{}, run.Thought{}, run.ModelCallFailed{}, run.Nudged{}, run.SynthesisRequested{},
+		run.MemoryRequested{}, run.MemoryConsolidated{}, run.ContextExceeded{},
 		run.ToolCallRequested{}, run.ToolStarted{}, run.ToolCompleted{}, run.ToolOutcomeUnknown{}, run.ApprovalRequired{}, run.ApprovalResolved{},
 		run.RunCompleted{}, run.RunFailed{}, run.RunStopped{}} {
 		name, _, _, err := run.Codec.Encode(e)

@@ -54,6 +54,7 @@ var outside = map[string]string{
 	"github.com/pressly/goose":              "infra/sqlite infra/postgres",
 	"github.com/santhosh-tekuri/jsonschema": "infra/jsonschema",
 	"github.com/sashabaranov/go-openai":     "infra/openai",
+	"github.com/tiktoken-go/tokenizer":      "infra/tiktoken",
 }
 
 type pkg struct {
