@@ -56,6 +56,18 @@ type ModelConfig struct {
 	MaxTokens   string         `json:"max_tokens_field"`
 	NullContent bool           `json:"null_content"`
 	Extra       map[string]any `json:"extra_body"`
+	// Endpoints stand in for each other: more keys, or more servers of the same
+	// model. base_url and api_key above are the first of them.
+	Endpoints       []ModelEndpoint `json:"endpoints"`
+	TokensPerMinute int             `json:"tokens_per_minute"` // respected before it is broken; 0 = no limit
+}
+
+// ModelEndpoint is another place where a model can be asked. Empty fields are those
+// of the model.
+type ModelEndpoint struct {
+	BaseURL   string `json:"base_url"`
+	APIKey    string `json:"api_key"`
+	APIKeyEnv string `json:"api_key_env"`
 }
 
 // maxConfigFile bounds a configuration file, in bytes.

@@ -9,6 +9,7 @@ import (
 	"refold/handlers"
 	"refold/infra/extractive"
 	"refold/infra/openai"
+	"refold/infra/pool"
 )
 
 // models are the named models of the process.
@@ -29,14 +30,7 @@ func newModels(c Config) (*models, error) {
 		if _, dup := m.byName[mc.Name]; dup || mc.Name == extractive.Name {
 			return nil, fmt.Errorf("two models are named %q; names must differ, and %q is the built-in one", mc.Name, extractive.Name)
 		}
-		if mc.APIKeyEnv != "" && mc.APIKey == "" {
-			if mc.APIKey = os.Getenv(mc.APIKeyEnv); mc.APIKey == "" {
-				return nil, fmt.Errorf("model %q: the environment variable %s is not set", mc.Name, mc.APIKeyEnv)
-			}
-		}
-		client, err := openai.New(openai.Config{BaseURL: mc.BaseURL, APIKey: mc.APIKey, Model: mc.Model,
-			CallTimeout: time.Duration(mc.TimeoutSec) * time.Second, IdleTimeout: time.Duration(mc.IdleSec) * time.Second,
-			Reasoning: mc.Reasoning, ThinkingParam: mc.Thinking, MaxTokensField: mc.MaxTokens, NullContent: mc.NullContent, ExtraBody: mc.Extra})
+		client, err := newModel(mc, c.Clock)
 		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", mc.Name, err)
 		}
@@ -65,4 +59,38 @@ func (m *models) Model(name string) (handlers.Model, error) {
 	}
 	return nil, &handlers.ModelError{Code: "not_configured",
 		Message: fmt.Sprintf("the model %q is not configured on this server; there are %s", name, strings.Join(m.names, ", "))}
+}
+
+// plain tells whether a model can only quote: it can't name a conversation.
+func (m *models) plain(name string) bool {
+	return name == extractive.Name || name == "" && m.standard == extractive.Name
+}
+
+// newModel makes the client of a model, or a pool of clients.
+func newModel(mc ModelConfig, clock handlers.Clock) (handlers.Model, error) {
+	var clients []handlers.Model
+	for _, e := range append([]ModelEndpoint{{mc.BaseURL, mc.APIKey, mc.APIKeyEnv}}, mc.Endpoints...) {
+		if e.BaseURL == "" {
+			e.BaseURL = mc.BaseURL
+		}
+		if e.APIKeyEnv != "" && e.APIKey == "" {
+			if e.APIKey = os.Getenv(e.APIKeyEnv); e.APIKey == "" {
+				return nil, fmt.Errorf("the environment variable %s is not set", e.APIKeyEnv)
+			}
+		}
+		if e.APIKey == "" {
+			e.APIKey = mc.APIKey
+		}
+		client, err := openai.New(openai.Config{BaseURL: e.BaseURL, APIKey: e.APIKey, Model: mc.Model,
+			CallTimeout: time.Duration(mc.TimeoutSec) * time.Second, IdleTimeout: time.Duration(mc.IdleSec) * time.Second,
+			Reasoning: mc.Reasoning, ThinkingParam: mc.Thinking, MaxTokensField: mc.MaxTokens, NullContent: mc.NullContent, ExtraBody: mc.Extra})
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, client)
+	}
+	if len(clients) == 1 && mc.TokensPerMinute == 0 {
+		return clients[0], nil
+	}
+	return pool.New(pool.Config{Name: mc.Name, Models: clients, TokensPerMinute: mc.TokensPerMinute, Clock: clock})
 }
