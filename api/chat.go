@@ -18,7 +18,8 @@ type chatBody struct {
 	ModelID      string `json:"summary_model_id"`
 	Channel      string `json:"channel"`
 	Workspace    string `json:"workspace"` // ours: a folder of files on the server
-	OnBusy       string `json:"on_busy"`   // ours: what to do while a run is in progress
+	NoTitle      bool   `json:"disable_title"`
+	OnBusy       string `json:"on_busy"` // ours: what to do while a run is in progress
 }
 
 // agentChat posts a message and streams the run that answers it. The run does
@@ -46,7 +47,7 @@ func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	posted, err := a.Commands.Send(r.Context(), caller(r), commands.PostMessage{Session: chi.URLParam(r, "session"),
-		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir}, b.OnBusy)
+		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir, NoTitle: b.NoTitle}, b.OnBusy)
 	if err != nil {
 		a.fail(w, r, err)
 		return

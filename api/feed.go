@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -39,14 +40,23 @@ var errLeft = errors.New("the stream has ended")
 
 // readRun writes a run's frames, from the place named or from its start, and
 // follows it to its terminal frame; with follow false to the end of what is
-// stored. given is the place as the reader sent it.
-func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow bool) (ended bool, err error) {
+// stored. With title, what the end of the run gave its session belongs to it.
+func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow, title bool) (ended bool, err error) {
 	ctx := r.Context()
 	f, stop := a.follow(tenant(r), runID)
 	defer stop()
+	t, stopTitle := a.titleOf(r, runID)
+	defer stopTitle()
 	frames, err := f.stored(ctx)
 	if err != nil {
 		return false, err
+	}
+	if title && f.feed.Over() {
+		more, _, err := t.stored(ctx)
+		if err != nil {
+			return false, err
+		}
+		frames = append(frames, more...)
 	}
 	if err := out.begin(); err != nil {
 		return false, errLeft
@@ -67,13 +77,16 @@ func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow b
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
 	for {
-		if n := len(frames); n > 0 && frames[n-1].Terminal {
+		if n := len(frames); n > 0 && f.feed.Over() {
 			a.settled(ctx, frames[n-1].ID)
 		}
 		if err := out.frames(frames); err != nil {
 			return false, errLeft
 		}
 		if f.feed.Over() || !follow {
+			if title && follow && f.feed.Over() {
+				return true, t.wait(ctx, out, f.feed.CompletedAt())
+			}
 			return f.feed.Over(), nil
 		}
 		timer.Reset(beat)
@@ -143,7 +156,7 @@ func (a *API) serveRun(w http.ResponseWriter, r *http.Request, runID, from strin
 	out := a.stream(w)
 	taken, err := a.awaitTaken(r, out, runID, follow)
 	if err == nil && taken {
-		_, err = a.readRun(r, out, runID, from, follow)
+		_, err = a.readRun(r, out, runID, from, follow, true)
 	}
 	if err == nil {
 		return
@@ -162,7 +175,7 @@ func (a *API) ownsRun(r *http.Request, runID string) error {
 	if err != nil {
 		return err
 	}
-	if _, _, found := s.Post(runID); !found && !s.Waits(runID) {
+	if _, _, found := s.Post(runID); !found && !s.Waits(runID) || slices.Contains(s.Hidden, runID) {
 		return notFound("there is no such message in this session")
 	}
 	return nil
@@ -183,13 +196,12 @@ func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "session")
 	sub, stop := a.Tail.subscribe(tenant(r), session.Category, id)
 	defer stop()
-	s, err := a.Commands.Session(r.Context(), tenant(r), id)
-	if err != nil {
+	if _, err := a.Commands.Session(r.Context(), tenant(r), id); err != nil {
 		a.fail(w, r, err)
 		return
 	}
 	out := a.stream(w)
-	if err := a.readSession(r, out, sub, s, id, follow); err != nil {
+	if err := a.readSession(r, out, sub, id, follow); err != nil {
 		if !out.begun {
 			a.fail(w, r, err)
 			return
@@ -198,13 +210,17 @@ func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *API) readSession(r *http.Request, out *stream, sub *subscription, s session.State, id string, follow bool) error {
+func (a *API) readSession(r *http.Request, out *stream, sub *subscription, id string, follow bool) error {
+	s, items, err := a.loadOutline(r.Context(), tenant(r), id)
+	if err != nil {
+		return err
+	}
 	if err := out.begin(); err != nil {
 		return errLeft
 	}
-	next, from := 0, place(r)
+	from, seen := place(r), map[string]bool{}
 	if from != "" {
-		found, err := a.findRun(r, s, from)
+		found, err := a.findItem(r, items, from)
 		if err != nil {
 			return err
 		}
@@ -213,13 +229,28 @@ func (a *API) readSession(r *http.Request, out *stream, sub *subscription, s ses
 				return errLeft
 			}
 			from = ""
-		} else {
-			next = found
+		}
+		for i := range max(found, 0) {
+			seen[items[i].key] = true
+		}
+		if found >= 0 && items[found].run == "" { // the title itself was the place
+			seen[items[found].key], from = true, ""
 		}
 	}
 	for {
-		for ; next < len(s.Posts); next++ {
-			ended, err := a.readRun(r, out, s.Posts[next].Run, from, follow)
+		for _, it := range items {
+			if seen[it.key] {
+				continue
+			}
+			seen[it.key] = true
+			if it.run == "" {
+				a.settled(r.Context(), it.title.ID)
+				if err := out.frames([]projections.Frame{it.title}); err != nil {
+					return errLeft
+				}
+				continue
+			}
+			ended, err := a.readRun(r, out, it.run, from, follow, false)
 			if err != nil {
 				return err
 			}
@@ -234,13 +265,8 @@ func (a *API) readSession(r *http.Request, out *stream, sub *subscription, s ses
 		if err := a.quiet(r.Context(), out, sub); err != nil {
 			return err
 		}
-		recs, err := a.Commands.Sessions.Load(r.Context(), tenant(r), id, 0)
-		if err != nil {
+		if s, items, err = a.loadOutline(r.Context(), tenant(r), id); err != nil {
 			return err
-		}
-		s = session.State{}
-		for _, rec := range recs {
-			s = session.Evolve(s, rec.Event)
 		}
 	}
 }
@@ -268,22 +294,28 @@ func (a *API) quiet(ctx context.Context, out *stream, sub *subscription) error {
 	}
 }
 
-// findRun finds the run in whose frames a place lies, -1 if in none: the newest
-// run that began at or before it and has that very frame.
-func (a *API) findRun(r *http.Request, s session.State, id string) (int, error) {
+// findItem finds the item in whose frames a place lies, -1 if in none: a title,
+// or the newest run that began at or before it and has that very frame.
+func (a *API) findItem(r *http.Request, items []item, id string) (int, error) {
 	pos, _, valid := projections.SplitFrameID(id)
 	if !valid {
 		return -1, nil
 	}
-	for i := len(s.Posts) - 1; i >= 0; i-- {
-		first, err := a.Store.Read(r.Context(), event.Stream{Tenant: tenant(r), Category: run.Category, ID: s.Posts[i].Run}, 0, 1)
+	for i := len(items) - 1; i >= 0; i-- {
+		if items[i].run == "" {
+			if items[i].key == id {
+				return i, nil
+			}
+			continue
+		}
+		first, err := a.Store.Read(r.Context(), event.Stream{Tenant: tenant(r), Category: run.Category, ID: items[i].run}, 0, 1)
 		if err != nil {
 			return -1, err
 		}
 		if len(first) == 0 || first[0].Position > pos {
 			continue
 		}
-		f, stop := a.follow(tenant(r), s.Posts[i].Run)
+		f, stop := a.follow(tenant(r), items[i].run)
 		frames, err := f.stored(r.Context())
 		stop()
 		if err != nil {

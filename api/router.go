@@ -43,6 +43,9 @@ type API struct {
 	Heartbeat time.Duration
 	// WriteTimeout cuts off a reader who takes nothing for so long; 0 = 30 s.
 	WriteTimeout time.Duration
+	// Titles makes a title because somebody asks for one, records it, and gives it
+	// with the position of the fact.
+	Titles func(ctx context.Context, by commands.Caller, session, question, answer string) (string, event.Position, error)
 	// Agents lists the agents to show.
 	Agents []agent.Agent
 }
@@ -67,6 +70,12 @@ func (a *API) Handler() http.Handler {
 		r.Post("/sessions", a.createSession)
 		r.Get("/sessions", a.listSessions)
 		r.Get("/sessions/continue-stream/{session}", a.continueStream)
+		r.Delete("/sessions/batch", a.deleteSessions)
+		r.Delete("/sessions/{session}/messages", a.clearMessages)
+		r.Post("/sessions/{session}/pin", a.pinSession)
+		r.Delete("/sessions/{session}/pin", a.unpinSession)
+		r.Post("/sessions/{session}/generate_title", a.generateTitle)
+		r.Delete("/messages/{session}/{message}", a.deleteMessage)
 		r.Get("/sessions/{session}", a.getSession)
 		r.Put("/sessions/{session}", a.updateSession)
 		r.Delete("/sessions/{session}", a.deleteSession)

@@ -20,6 +20,7 @@ type sessionJSON struct {
 	TenantID    int        `json:"tenant_id"`
 	UserID      string     `json:"user_id,omitempty"`
 	IsPinned    bool       `json:"is_pinned"`
+	PinnedAt    *time.Time `json:"pinned_at,omitempty"`
 	LastRequest *lastState `json:"last_request_state,omitempty"`
 	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`
@@ -35,6 +36,9 @@ type lastState struct {
 func wireSession(s projections.Session) sessionJSON {
 	out := sessionJSON{ID: s.ID, Title: s.Title, Description: s.Description, TenantID: 1, UserID: s.Principal,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+	if !s.PinnedAt.IsZero() {
+		out.IsPinned, out.PinnedAt = true, &s.PinnedAt
+	}
 	if s.Agent != "" {
 		out.LastRequest = &lastState{AgentID: s.Agent, AgentEnabled: true}
 	}
@@ -84,7 +88,10 @@ func (a *API) getSession(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) listSessions(w http.ResponseWriter, r *http.Request) {
-	q, page, err := query(r, projections.Sessions.ID(), projections.Order{Field: "updated_at", Desc: true})
+	q, page, err := query(r, projections.Sessions.ID(), projections.Order{Field: "rank", Desc: true}, projections.Order{Field: "updated_at", Desc: true})
+	if err == nil {
+		q.Where, err = sessionFilter(r)
+	}
 	if err == nil {
 		err = a.fresh(r, projections.Sessions)
 	}

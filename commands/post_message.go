@@ -19,6 +19,7 @@ type PostMessage struct {
 	Model     string // overrides the agent's, "" = not
 	Channel   string
 	Workspace string // absolute directory, already allowed; "" = none
+	NoTitle   bool   // the run must not give the session a title
 }
 
 // Posted answers PostMessage. Run is also the id of the assistant's message.
@@ -68,8 +69,8 @@ func (c *Commands) message(ctx context.Context, by Caller, p PostMessage) (sessi
 	} else if !ok {
 		return session.MessagePosted{}, ErrAgentNotFound
 	}
-	return session.MessagePosted{Message: c.NewID(), Run: c.NewID(), Request: by.Request, Query: p.Query, Agent: p.Agent,
-		Model: p.Model, Channel: p.Channel, Workspace: p.Workspace, Principal: by.Principal, At: c.Now().UTC()}, nil
+	return session.MessagePosted{Message: c.idFor(by, "message"), Run: c.idFor(by, "run"), Request: by.Request, Query: p.Query, Agent: p.Agent,
+		Model: p.Model, Channel: p.Channel, Workspace: p.Workspace, NoTitle: p.NoTitle, Principal: by.Principal, At: c.Now().UTC()}, nil
 }
 
 func checkQuery(query string) error {

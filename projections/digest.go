@@ -19,7 +19,7 @@ type Content struct {
 func Digest(ctx context.Context, d Documents, p Projection, tenant string) (Content, error) {
 	h := sha256.New()
 	var c Content
-	for _, collection := range []string{p.ID(), p.ID() + "." + StepCollection} {
+	for _, collection := range []string{p.ID(), p.ID() + "." + StepCollection, p.ID() + "." + turnsCollection} {
 		cursor := ""
 		for {
 			page, err := d.Find(ctx, Query{Collection: collection, Tenant: tenant, Limit: 1000, Cursor: cursor})

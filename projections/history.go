@@ -69,7 +69,7 @@ type MessageCall struct {
 // History is the chat history. Index of messages: session, at (unix
 // microseconds; a question is one before its answer). Steps are in collection
 // "step" under StepID, index: run, n.
-var History = Projection{Name: "history", Version: 1, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
+var History = Projection{Name: "history", Version: 2, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
 
 // StepCollection is the collection of steps.
 const StepCollection = "step"
@@ -91,11 +91,12 @@ func foldHistory(v *View, f Fact) {
 		putMessage(v, tenant, &Message{ID: e.Message, Session: f.Stream.ID, Request: e.Request, Role: "user", Content: e.Query,
 			Agent: e.Agent, Channel: e.Channel, CreatedAt: e.At, UpdatedAt: e.At, Completed: true})
 		putMessage(v, tenant, &Message{ID: e.Run, Session: f.Stream.ID, Request: e.Request, Role: "assistant", Run: e.Run,
-			Agent: e.Agent, Model: e.Model, Channel: e.Channel, CreatedAt: e.At.Add(time.Microsecond), UpdatedAt: e.At})
+			Agent: e.Agent, Model: e.Model, Channel: e.Channel, CreatedAt: e.At.Add(time.Microsecond), UpdatedAt: e.At, Question: e.Message})
+		addTurn(v, tenant, f.Stream.ID, e.Run)
 		return
 	}
-	if e, ok := f.Event.(session.RunDiscarded); ok {
-		discard(v, tenant, e.Run)
+	if f.Stream.Category == session.Category {
+		foldTidied(v, f)
 		return
 	}
 	if f.Stream.Category != run.Category {
@@ -149,6 +150,26 @@ func foldHistory(v *View, f Fact) {
 		return
 	}
 	putMessage(v, tenant, m)
+}
+
+// foldTidied takes away what people took away.
+func foldTidied(v *View, f Fact) {
+	tenant := f.Stream.Tenant
+	switch e := f.Event.(type) {
+	case session.RunDiscarded:
+		discard(v, tenant, e.Run)
+	case session.MessagesCleared, session.SessionDeleted:
+		for _, id := range takeTurns(v, tenant, f.Stream.ID) {
+			discard(v, tenant, id)
+		}
+	case session.MessageDeleted:
+		if m := Get[Message](v, "", tenant, e.Message); m != nil {
+			for n := 1; n <= m.Steps; n++ {
+				Remove(v, StepCollection, tenant, StepID(m.ID, n))
+			}
+			Remove(v, "", tenant, e.Message)
+		}
+	}
 }
 
 // discard takes a turn that was rolled back out of the view.

@@ -16,8 +16,8 @@ func message(t *testing.T, facts ...run.Event) (string, string) {
 	d := &memory.Documents{}
 	b.project(d, projections.History)
 	all := documents(t, d, projections.History)
-	_, own, _ := strings.Cut(all, "history@1 r1 ")
-	own, steps, _ := strings.Cut(own, "history@1.step")
+	_, own, _ := strings.Cut(all, projections.History.ID()+" r1 ")
+	own, steps, _ := strings.Cut(own, projections.History.ID()+".step")
 	return own, steps
 }
 

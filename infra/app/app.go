@@ -37,6 +37,7 @@ type App struct {
 	Commands *commands.Commands
 	Engine   *projections.Engine
 	Runner   *handlers.Runner
+	Titler   *handlers.Titler
 	API      *api.API
 	LocalKey string
 
@@ -90,6 +91,8 @@ func (a *App) assemble(m *models) error {
 	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
 	a.Runner.Commands = a.Commands
+	a.Titler = &handlers.Titler{Commands: a.Commands, Store: a.Store, Models: m, Clock: c.Clock, Log: c.Log, Self: a.Runner.Self,
+		Sole: a.Runner.Sole, Plain: m.plain}
 	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}
 	smart, _, err := cat.Agent(context.Background(), "", agent.SmartReasoning)
 	if err != nil {
@@ -97,7 +100,7 @@ func (a *App) assemble(m *models) error {
 	}
 	a.API = &api.API{Commands: a.Commands, Store: a.Store, Documents: a.DB.Documents(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
-		Roots: c.Roots, Ready: a.ready, Agents: []agent.Agent{smart}}
+		Roots: c.Roots, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart}}
 	return nil
 }
 
