@@ -146,9 +146,13 @@ func (db *DB) connect(ctx context.Context, lock time.Duration) (*pgx.Conn, error
 }
 
 // setUp bounds how long a session waits, also the server's end of a session
-// whose client is gone.
+// whose client is gone, and undoes defaults of a database or user that would
+// break promises: appends are on the disk when they are answered, and each
+// statement of a transaction sees what was committed before it.
 func setUp(ctx context.Context, c *pgx.Conn, lock time.Duration) error {
-	_, err := c.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d; SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d; SET application_name = 'refold'",
+	_, err := c.Exec(ctx, fmt.Sprintf(`SET statement_timeout = %d; SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d;
+SET default_transaction_isolation = 'read committed'; SET jit = off; SET application_name = 'refold';
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 		stmtWait.Milliseconds(), lock.Milliseconds(), stmtWait.Milliseconds()), pgx.QueryExecModeSimpleProtocol)
 	return err
 }

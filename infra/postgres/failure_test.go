@@ -131,6 +131,53 @@ func TestTwoProcesses(t *testing.T) {
 	})
 }
 
+// TestRefusedAlone is callers who append at once, some of them in vain: each is
+// answered for himself.
+func TestRefusedAlone(t *testing.T) {
+	each(t, func(t *testing.T, v string) {
+		db := open(t, services.Postgres(t, v))
+		taken := events(1)
+		appendTo(t, db, stream(), event.NoStream(), taken...)
+		const n = 64
+		streams, errs := make([]event.Stream, n), make([]error, n)
+		for i := range streams {
+			streams[i] = stream()
+			appendTo(t, db, streams[i], event.NoStream(), events(1)...)
+		}
+		for range 5 {
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for i := range n {
+				e, expect := events(2), event.Exactly(1)
+				switch i % 8 {
+				case 3:
+					e[1] = taken[0]
+				case 5:
+					expect = event.Exactly(7)
+				case 6:
+					e[0].Type = "nul\x00"
+				}
+				wg.Go(func() {
+					<-start
+					_, errs[i] = db.Events().Append(t.Context(), streams[i], expect, e...)
+				})
+			}
+			close(start)
+			wg.Wait()
+			for i, err := range errs {
+				want := map[int]error{3: event.ErrInvalid, 5: event.ErrConflict, 6: event.ErrInvalid}[i%8]
+				if !errors.Is(err, want) {
+					t.Errorf("caller %d: %v, want %v", i, err, want)
+				}
+				if want == nil {
+					streams[i] = stream()
+					appendTo(t, db, streams[i], event.NoStream(), events(1)...)
+				}
+			}
+		}
+	})
+}
+
 // TestKilled ends backends while they work: nothing that was answered is lost,
 // nothing is there twice.
 func TestKilled(t *testing.T) {

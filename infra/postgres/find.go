@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -59,7 +60,7 @@ func (f *finder) arg(v any) string {
 const shelfSQL = `SELECT s.id, s.documents, coalesce(f.id, 0), coalesce(f.name, '') FROM shelf s LEFT JOIN field f ON f.shelf = s.id
 WHERE s.collection = $1 AND s.tenant = $2`
 
-// find answers in two round trips and one snapshot. When it fails the pool
+// find answers in one snapshot and two or three round trips. When it fails the pool
 // closes the connection, as its transaction is still open.
 func find(ctx context.Context, c *pgx.Conn, q projections.Query, after *place) (projections.Page, error) {
 	page := projections.Page{Total: -1}
@@ -67,11 +68,11 @@ func find(ctx context.Context, c *pgx.Conn, q projections.Query, after *place) (
 		page.Total = 0
 	}
 	var shelf int64
+	documents := 0
 	known := map[string]int64{}
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	b.Queue(shelfSQL, q.Collection, q.Tenant).Query(func(rows pgx.Rows) error {
-		var documents int
 		var id int64
 		var name []byte
 		_, err := pgx.ForEachRow(rows, []any{&shelf, &documents, &id, &name}, func() error {
@@ -88,24 +89,82 @@ func find(ctx context.Context, c *pgx.Conn, q projections.Query, after *place) (
 	if err := c.SendBatch(ctx, &b).Close(); err != nil {
 		return page, err
 	}
+	if shelf == 0 {
+		_, err := c.Exec(ctx, "COMMIT")
+		return page, err
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = 20
+	}
+	limit = min(limit, 1000)
+	group, err := smallest(ctx, c, known, q, small(limit+max(q.Offset, 0), documents))
+	if err != nil {
+		return page, err
+	}
 	b = pgx.Batch{}
-	if shelf != 0 {
-		if q.CountTotal && len(q.Where) > 0 {
-			f := finder{fields: known}
-			sql := "SELECT count(*) FROM document d WHERE d.shelf = " + f.arg(shelf) + f.where(q.Where)
-			b.Queue(sql, f.args...).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
-		}
-		limit := q.Limit
-		if limit <= 0 {
-			limit = 20
-		}
-		limit = min(limit, 1000)
+	// The statement is written in the order in which it is best done; the planner,
+	// whose statistics of fresh tables are guesses, might join and sort everything.
+	sort := "off"
+	if group != nil {
+		sort = "on"
+	}
+	b.Queue(plannerSQL, sort)
+	f := finder{fields: known}
+	sql := f.page(shelf, q, group, after, limit)
+	b.Queue(sql, f.args...).Query(func(rows pgx.Rows) error { return collectPage(rows, q, limit, &page) })
+	if q.CountTotal && len(q.Where) > 0 {
 		f := finder{fields: known}
-		sql := f.page(shelf, q, after, limit)
-		b.Queue(sql, f.args...).Query(func(rows pgx.Rows) error { return collectPage(rows, q, limit, &page) })
+		sql := f.count(q.Where)
+		b.Queue(sql, f.args...).QueryRow(func(row pgx.Row) error { return row.Scan(&page.Total) })
 	}
 	b.Queue("COMMIT")
 	return page, c.SendBatch(ctx, &b).Close()
+}
+
+const plannerSQL = `SELECT set_config('join_collapse_limit', '1', true), set_config('enable_hashjoin', 'off', true),
+set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', $1, true)`
+
+// group is all documents with one value of a field.
+type group struct {
+	field int64
+	value []byte
+}
+
+// small is the size of a group up to which it is cheaper to sort the whole group
+// than to walk the order and pick the group's members out of it: with n of N
+// documents in the group, picking k takes k*N/n steps, sorting takes n.
+func small(k, documents int) int {
+	return int(min(math.Sqrt(float64(k+1)*float64(documents)), 5000))
+}
+
+// smallest gives the smallest group that an equality filter names, nil if there
+// is none of at most limit documents.
+func smallest(ctx context.Context, c *pgx.Conn, known map[string]int64, q projections.Query, limit int) (best *group, err error) {
+	var b pgx.Batch
+	least := limit + 1
+	for _, w := range q.Where {
+		id := known[w.Field]
+		if w.Op != "=" || id == 0 {
+			continue
+		}
+		k, _ := newKey(w.Value) // was checked
+		g := &group{id, k.entry()}
+		b.Queue("SELECT count(*) FROM (SELECT FROM entry WHERE field = $1 AND value = $2 LIMIT $3) e", g.field, g.value, limit+1).QueryRow(func(row pgx.Row) error {
+			var n int
+			if err := row.Scan(&n); err != nil {
+				return err
+			}
+			if n < least {
+				best, least = g, n
+			}
+			return nil
+		})
+	}
+	if b.Len() == 0 {
+		return nil, nil
+	}
+	return best, c.SendBatch(ctx, &b).Close()
 }
 
 // collectPage reads what the statement of a page gives.
@@ -140,7 +199,7 @@ func collectPage(rows pgx.Rows, q projections.Query, limit int, page *projection
 
 // page is the statement for one document more than a page. A field that no
 // document has tells none apart; it comes back as missing.
-func (f *finder) page(shelf int64, q projections.Query, after *place, limit int) string {
+func (f *finder) page(shelf int64, q projections.Query, group *group, after *place, limit int) string {
 	var columns, join, order strings.Builder
 	type by struct {
 		column string
@@ -148,6 +207,10 @@ func (f *finder) page(shelf int64, q projections.Query, after *place, limit int)
 		value  []byte
 	}
 	var orders []by
+	from := "document d"
+	if group != nil {
+		from = fmt.Sprintf("(SELECT document FROM entry WHERE field = %s AND value = %s OFFSET 0) g JOIN document d ON d.id = g.document", f.arg(group.field), f.arg(group.value))
+	}
 	seen := map[string]string{}
 	for i, o := range q.OrderBy {
 		id := f.fields[o.Field]
@@ -162,7 +225,11 @@ func (f *finder) page(shelf int64, q projections.Query, after *place, limit int)
 		t := fmt.Sprintf("o%d", i)
 		seen[o.Field] = t + ".value"
 		columns.WriteString(", " + t + ".value")
-		fmt.Fprintf(&join, " JOIN entry %s ON %s.document = d.id AND %s.field = %s", t, t, t, f.arg(id))
+		if from == "document d" { // the walk begins with the entries of the first order
+			from = fmt.Sprintf("entry %s JOIN document d ON %s.document = d.id AND %s.field = %s", t, t, t, f.arg(id))
+		} else {
+			fmt.Fprintf(&join, " JOIN entry %s ON %s.document = d.id AND %s.field = %s", t, t, t, f.arg(id))
+		}
 		b := by{column: t + ".value", desc: o.Desc}
 		if after != nil {
 			b.value = after.values[i]
@@ -179,7 +246,7 @@ func (f *finder) page(shelf int64, q projections.Query, after *place, limit int)
 		// The name in the index that the walk goes along.
 		name = strings.TrimSuffix(orders[0].column, "value") + "name"
 	}
-	sql := "SELECT d.name, d.fields, d.body" + columns.String() + " FROM document d" + join.String() + " WHERE d.shelf = " + f.arg(shelf) + f.where(q.Where)
+	sql := "SELECT d.name, d.fields, d.body" + columns.String() + " FROM " + from + join.String() + " WHERE d.shelf = " + f.arg(shelf) + f.where(q.Where)
 	if after != nil {
 		// After the place: greater in the first field, or equal there and ...
 		rest := name + " > " + f.arg(after.id)
@@ -203,37 +270,51 @@ func (f *finder) page(shelf int64, q projections.Query, after *place, limit int)
 	return sql
 }
 
-// where gives the conditions on a document. Values of different types never
-// match, nor does a missing value.
+// count is the statement for the number of documents that pass all filters, one
+// at least: it looks at the entries of the first and asks each for the others.
+func (f *finder) count(where []projections.Where) string {
+	return "SELECT count(*) FROM (SELECT document AS id FROM entry e WHERE " + f.holds(where[0], "e.field") + ") d WHERE true" + f.where(where[1:])
+}
+
+// where gives the conditions on a document. OFFSET keeps the planner from making
+// joins of them and changing the order, the sum from looking through all entries
+// with the value for each document.
 func (f *finder) where(where []projections.Where) string {
 	var sql strings.Builder
 	for _, w := range where {
-		id := f.fields[w.Field]
-		k, _ := newKey(w.Value) // was checked
-		_, text := w.Value.(string)
-		if id == 0 || w.Op == "contains" && !text {
-			sql.WriteString(" AND false")
-			continue
-		}
-		cond := ""
-		if w.Op == "contains" {
-			low := []byte(strings.ToLower(w.Value.(string)))
-			// Behind the first byte, which tells the type.
-			cond = fmt.Sprintf("position(%s::bytea in substring(coalesce(e.folded, e.whole, e.value) from 2)) > 0", f.arg(low))
-		} else {
-			cond = fmt.Sprintf("coalesce(e.whole, e.value) %s %s", w.Op, f.arg([]byte(k)))
-			if op := w.Op; op == "=" {
-				cond += " AND e.value = " + f.arg([]byte(k.entry()))
-			} else {
-				cond += fmt.Sprintf(" AND e.value %s= %s", op[:1], f.arg([]byte(k.entry())))
-			}
-		}
-		// The bounds of the type.
-		low, high := []byte{kindNumber}, []byte{kindText}
-		if text {
-			low, high = []byte{kindText}, []byte{kindText + 1}
-		}
-		fmt.Fprintf(&sql, " AND EXISTS (SELECT FROM entry e WHERE e.document = d.id AND e.field = %s AND e.value >= %s AND e.value < %s AND %s)", f.arg(id), f.arg(low), f.arg(high), cond)
+		fmt.Fprintf(&sql, " AND EXISTS (SELECT FROM entry e WHERE e.document = d.id AND %s OFFSET 0)", f.holds(w, "e.field + 0"))
 	}
 	return sql.String()
+}
+
+// holds gives the condition on an entry. Values of different types never match,
+// nor does a missing value.
+func (f *finder) holds(w projections.Where, field string) string {
+	id := f.fields[w.Field]
+	k, _ := newKey(w.Value) // was checked
+	_, text := w.Value.(string)
+	if id == 0 || w.Op == "contains" && !text {
+		return "false"
+	}
+	cond := ""
+	switch {
+	case w.Op == "contains":
+		// Behind the first byte, which tells the type.
+		cond = fmt.Sprintf("position(%s::bytea in substring(coalesce(e.folded, e.whole, e.value) from 2)) > 0", f.arg([]byte(strings.ToLower(w.Value.(string)))))
+	case len(k) < maxEntry:
+		// What was cut is longer, so that its beginning decides.
+		cond = fmt.Sprintf("e.value %s %s", w.Op, f.arg([]byte(k)))
+	default:
+		op := w.Op
+		if op != "=" {
+			op = op[:1] + "="
+		}
+		cond = fmt.Sprintf("e.value %s %s AND coalesce(e.whole, e.value) %s %s", op, f.arg([]byte(k.entry())), w.Op, f.arg([]byte(k)))
+	}
+	// The bounds of the type.
+	low, high := []byte{kindNumber}, []byte{kindText}
+	if text {
+		low, high = []byte{kindText}, []byte{kindText + 1}
+	}
+	return fmt.Sprintf("%s = %s AND e.value >= %s AND e.value < %s AND %s", field, f.arg(id), f.arg(low), f.arg(high), cond)
 }

@@ -15,9 +15,13 @@ import (
 // versions are the servers that all is tested on.
 var versions = []string{"15", "18"}
 
+// each runs a test on all of them at once.
 func each(t *testing.T, f func(t *testing.T, version string)) {
 	for _, v := range versions {
-		t.Run(v, func(t *testing.T) { f(t, v) })
+		t.Run(v, func(t *testing.T) {
+			t.Parallel()
+			f(t, v)
+		})
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	codeCancelled    = "57014" // statement_timeout
 	codeReadOnly     = "25006"
 	codeNoTable      = "42P01"
+	codeOldPlan      = "0A000" // a migration changed a table under a prepared statement
 	codeEncoding     = "22021"
 	codeIndexTooWide = "54000"
 )
@@ -50,7 +51,7 @@ func broken(err error) bool {
 // passing tells whether the server refused for a reason that does not last, and
 // did nothing.
 func passing(err error) bool {
-	return slices.Contains([]string{codeDeadlock, codeSerial}, code(err))
+	return slices.Contains([]string{codeDeadlock, codeSerial, codeOldPlan}, code(err))
 }
 
 // known tells whether an error already has a meaning for callers.

@@ -39,7 +39,7 @@ func (db *DB) watch(ctx context.Context) {
 	wait := soonest
 	for {
 		d := poll
-		if db.tail.gaps.Load() {
+		if db.tail.gaps.Load() && db.tail.waiting.Load() > 0 {
 			d = wait
 			wait = min(wait*2, 50*time.Millisecond)
 		} else {

@@ -14,6 +14,7 @@ import (
 
 	"refold/domain/event"
 	"refold/infra/postgres"
+	"refold/projections"
 	"refold/tests/services"
 )
 
@@ -224,4 +225,53 @@ func BenchmarkPostgresWakeups(b *testing.B) {
 	b.ReportMetric(1e15/median(with), "events/s-on")
 	b.ReportMetric(1e15/median(without), "events/s-off")
 	b.ReportMetric(median(without)/median(with), "on/off")
+}
+
+// BenchmarkPostgresFind is a page of 20 out of 100,000 documents.
+func BenchmarkPostgresFind(b *testing.B) {
+	db, _ := freshPostgres(b, postgres.Options{})
+	d := db.Documents()
+	const n = 100_000
+	var last event.Position
+	begin := time.Now()
+	for i := 0; i < n; i += 1000 {
+		batch := projections.Batch{Projection: "sessions@1", From: last, To: event.Position(fmt.Sprintf("%016x", i+1))}
+		for j := range 1000 {
+			k := i + j
+			batch.Put = append(batch.Put, projections.Document{
+				Key:  projections.Key{Collection: "sessions@1", Tenant: "t", ID: fmt.Sprintf("session-%06d", k)},
+				Body: fmt.Appendf(nil, `{"id":%d,"title":"A conversation about something"}`, k),
+				Index: map[string]any{"pinned": k%1000 == 0, "updated": int64(k * 7919 % n), "title": fmt.Sprintf("Conversation %d", k),
+					"owner": fmt.Sprintf("user-%d", k%50)}})
+		}
+		if err := d.Commit(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+		last = batch.To
+	}
+	b.Logf("%.0f puts/s", n/time.Since(begin).Seconds())
+	updated := projections.Order{Field: "updated", Desc: true}
+	for _, c := range []struct {
+		name string
+		q    projections.Query
+	}{
+		{"by id", projections.Query{}},
+		{"one order", projections.Query{OrderBy: []projections.Order{updated}}},
+		{"one order and total", projections.Query{OrderBy: []projections.Order{updated}, CountTotal: true}},
+		{"two orders", projections.Query{OrderBy: []projections.Order{{Field: "pinned", Desc: true}, updated}}},
+		{"equality and order", projections.Query{Where: []projections.Where{{Field: "owner", Op: "=", Value: "user-7"}}, OrderBy: []projections.Order{updated}}},
+		{"wide equality, order, total", projections.Query{Where: []projections.Where{{Field: "pinned", Op: "=", Value: false}}, OrderBy: []projections.Order{updated}, CountTotal: true}},
+		{"offset 1000", projections.Query{OrderBy: []projections.Order{updated}, Offset: 1000}},
+		{"contains", projections.Query{Where: []projections.Where{{Field: "title", Op: "contains", Value: "TION 7"}}, OrderBy: []projections.Order{updated}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.q.Collection, c.q.Tenant = "sessions@1", "t"
+			for b.Loop() {
+				p, err := d.Find(context.Background(), c.q)
+				if err != nil || len(p.Documents) != 20 {
+					b.Fatalf("%d documents, %v", len(p.Documents), err)
+				}
+			}
+		})
+	}
 }
