@@ -258,6 +258,7 @@ func TestRestart(t *testing.T) {
 // TestAway is a server that does not come back: every answer is typed, says what
 // to do, and comes.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	o := services.OwnPostgres(t, "15")
 	db := open(t, o.DSN)
 	st := stream()
@@ -313,6 +314,7 @@ func refused(t *testing.T, dsn, why string) {
 }
 
 func TestReadOnly(t *testing.T) {
+	t.Parallel()
 	o := services.OwnPostgres(t, "15")
 	open(t, o.DSN)
 	refused(t, o.Replica(), "read-only replica")
@@ -328,6 +330,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 func TestPooler(t *testing.T) {
+	t.Parallel()
 	dsn := services.Postgres(t, "15")
 	refused(t, services.Pooler(t, dsn, "transaction"), "pooler")
 	db := open(t, services.Pooler(t, dsn, "session"))
@@ -372,6 +375,7 @@ func TestMigrators(t *testing.T) {
 // TestStalled is a row that somebody holds for ever: its append is refused after
 // a bounded time, others go on meanwhile.
 func TestStalled(t *testing.T) {
+	t.Parallel()
 	dsn := services.Postgres(t, "15")
 	db := open(t, dsn)
 	held, free := stream(), stream()

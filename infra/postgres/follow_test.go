@@ -213,6 +213,7 @@ func TestRollbackGap(t *testing.T) {
 
 // TestPrepared is a writer that hands its transaction over to the server.
 func TestPrepared(t *testing.T) {
+	t.Parallel()
 	o := services.OwnPostgres(t, "15")
 	exec(t, connect(t, o.DSN), "ALTER SYSTEM SET max_prepared_transactions = 5")
 	o.Stop("fast")
@@ -243,9 +244,9 @@ func TestPrepared(t *testing.T) {
 func TestNaive(t *testing.T) {
 	each(t, func(t *testing.T, v string) {
 		const writers = 16
-		total := 40_000
+		total := 30_000
 		if testing.Short() || v != versions[0] {
-			total = 10_000
+			total = 8_000
 		}
 		dsn := services.Postgres(t, v)
 		db := open(t, dsn)
@@ -415,6 +416,7 @@ func TestNaive(t *testing.T) {
 // TestSettled is what keeps a crash of the server from giving positions out
 // again that somebody has seen.
 func TestSettled(t *testing.T) {
+	t.Parallel()
 	o := services.OwnPostgres(t, "15")
 	db := open(t, o.DSN)
 	delta := event.Stream{Tenant: "t", Category: event.CategoryDelta, ID: "d"}
