@@ -211,7 +211,7 @@ func BenchmarkPostgresTail(b *testing.B) {
 }
 
 // BenchmarkPostgresWakeups is G8: 64 callers with wake-ups on, in turns with a
-// database that sends none, while another process follows.
+// handle of the same database that sends and takes none.
 func BenchmarkPostgresWakeups(b *testing.B) {
 	const n = 64
 	on, dsn := freshPostgres(b, postgres.Options{})
