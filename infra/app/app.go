@@ -119,6 +119,7 @@ func (a *App) begin(ctx context.Context) error {
 		return nil
 	}
 	a.work.Go(func() { a.move(bg, head) })
+	a.work.Go(func() { a.Titler.Run(bg, head, a.untitled(bg, head)) })
 	return nil
 }
 
