@@ -16,7 +16,7 @@ type agentJSON struct {
 	Description string     `json:"description"`
 	Avatar      string     `json:"avatar"`
 	IsBuiltin   bool       `json:"is_builtin"`
-	TenantID    int        `json:"tenant_id"`
+	TenantID    int64      `json:"tenant_id"`
 	CreatedBy   string     `json:"created_by"`
 	Config      body       `json:"config"`
 	CreatedAt   time.Time  `json:"created_at"`
@@ -24,8 +24,8 @@ type agentJSON struct {
 	DeletedAt   *time.Time `json:"deleted_at"`
 }
 
-func wireAgent(g agent.Agent) agentJSON {
-	return agentJSON{ID: g.ID, Name: g.Name, Description: g.Description, IsBuiltin: true, TenantID: 1, Config: body{
+func wireAgent(r *http.Request, g agent.Agent) agentJSON {
+	return agentJSON{ID: g.ID, Name: g.Name, Description: g.Description, IsBuiltin: true, TenantID: tenantNumber(r), Config: body{
 		"agent_mode": "smart-reasoning", "agent_type": "custom", "system_prompt": g.SystemPrompt, "context_template": "",
 		"model_id": g.Model, "rerank_model_id": "", "temperature": g.Temperature, "max_completion_tokens": g.MaxTokens,
 		"thinking": g.Thinking, "max_iterations": g.MaxRounds, "allowed_tools": g.Tools, "multi_turn_enabled": true,
@@ -37,7 +37,7 @@ func wireAgent(g agent.Agent) agentJSON {
 func (a *API) listAgents(w http.ResponseWriter, r *http.Request) {
 	out := []agentJSON{}
 	for _, g := range a.Agents {
-		out = append(out, wireAgent(g))
+		out = append(out, wireAgent(r, g))
 	}
 	b := ok(out)
 	b["disabled_own_agent_ids"] = []string{}
@@ -47,7 +47,7 @@ func (a *API) listAgents(w http.ResponseWriter, r *http.Request) {
 func (a *API) getAgent(w http.ResponseWriter, r *http.Request) {
 	for _, g := range a.Agents {
 		if g.ID == chi.URLParam(r, "agent") {
-			respond(w, http.StatusOK, ok(wireAgent(g)))
+			respond(w, http.StatusOK, ok(wireAgent(r, g)))
 			return
 		}
 	}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
-
-	"refold/commands"
 )
 
 // LocalKeyHeader carries the key of this machine's own user.
@@ -20,17 +18,14 @@ const LocalKeyHeader = "X-Refold-Local"
 
 type contextKey int
 
-const requestKey contextKey = iota
+const (
+	requestKey contextKey = iota
+	principalKey
+)
 
 func requestID(r *http.Request) string {
 	id, _ := r.Context().Value(requestKey).(string)
 	return id
-}
-
-func tenant(*http.Request) string { return DefaultTenant }
-
-func caller(r *http.Request) commands.Caller {
-	return commands.Caller{Tenant: tenant(r), Principal: "user:local", Request: requestID(r)}
 }
 
 // requestID takes the caller's X-Request-ID, if it is short and printable, or
@@ -102,24 +97,6 @@ func localOrigin(origin string) bool {
 	}
 	_, host, ok := strings.Cut(origin, "://")
 	return ok && local(host)
-}
-
-// authenticate asks for the key, if the server has one.
-func (a *API) authenticate(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.Key != "" {
-			key := r.Header.Get("X-API-Key")
-			if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && key == "" {
-				key = bearer
-			}
-			byLocal := a.LocalKey != "" && equal(r.Header.Get(LocalKeyHeader), a.LocalKey)
-			if !byLocal && !equal(key, a.Key) {
-				respond(w, http.StatusUnauthorized, body{"error": "an API key is needed: send it as X-API-Key"})
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 func equal(a, b string) bool {

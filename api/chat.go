@@ -25,6 +25,10 @@ type chatBody struct {
 // agentChat posts a message and streams the run that answers it. The run does
 // not depend on the connection: who leaves can come back.
 func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
+	if again := replayed(r); again != "" {
+		a.serveRun(w, r, again, "", true)
+		return
+	}
 	var b chatBody
 	if err := decode(w, r, maxChatBody, &b); err != nil {
 		a.fail(w, r, err)

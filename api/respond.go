@@ -73,6 +73,8 @@ func (a *API) explain(r *http.Request, err error) (status, code int, message str
 			return http.StatusConflict, 1005, rej.Message, details
 		case domain.Busy:
 			return http.StatusServiceUnavailable, 1008, rej.Message, details
+		case domain.Changed:
+			return http.StatusPreconditionFailed, 1005, rej.Message, details
 		}
 		return http.StatusBadRequest, 1000, rej.Message, details
 	}

@@ -6,19 +6,20 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"refold/commands"
+	"refold/domain"
 	"refold/domain/agent"
 	"refold/domain/event"
 	"refold/projections"
 )
 
-// DefaultTenant is the tenant of every request as long as there is one only. On
-// the wire it is a number.
-const DefaultTenant = "1"
+// DefaultTenant is the tenant of the operator's requests that name no other.
+const DefaultTenant = domain.DefaultTenant
 
 // API answers HTTP requests. Its fields are set before Handler.
 type API struct {
@@ -35,8 +36,15 @@ type API struct {
 	// LocalKey proves that the caller is a process of the same user on this
 	// machine (it could read the key file): it may name any folder as workspace.
 	LocalKey string
-	// Roots are the folders whose subfolders any caller may name as workspace.
-	Roots []string
+	// Roots are the folders, by tenant, whose subfolders its requests may name as
+	// workspace.
+	Roots map[string][]string
+	// Self is the id of this process, and Sole tells that no other works on the
+	// log: how it is known who works on a request with an Idempotency-Key.
+	Self string
+	Sole bool
+	// Limits slow down who asks too much.
+	Limits Limits
 	// Ready gives what is not ready yet, by name; empty when all is well.
 	Ready func(ctx context.Context) map[string]string
 	// Heartbeat is the pause between comments on a quiet stream; 0 = 15 s.
@@ -48,11 +56,18 @@ type API struct {
 	Titles func(ctx context.Context, by commands.Caller, session, question, answer string) (string, event.Position, error)
 	// Agents lists the agents to show.
 	Agents []agent.Agent
+
+	routes  chi.Routes
+	tenants sync.Map // names of tenants that exist
+	uses    uses
+	limiter limiter
+	flights flights
 }
 
 // Handler is the whole HTTP surface.
 func (a *API) Handler() http.Handler {
 	r := chi.NewRouter()
+	a.routes = r
 	r.Use(a.requestID, a.recoverPanic, a.guard)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
@@ -66,7 +81,7 @@ func (a *API) Handler() http.Handler {
 	}
 	r.Get("/readyz", a.ready)
 	r.Route("/api/v1", func(r chi.Router) {
-		r.Use(a.authenticate)
+		r.Use(a.authenticate, a.limit, a.idempotent)
 		r.Post("/sessions", a.createSession)
 		r.Get("/sessions", a.listSessions)
 		r.Get("/sessions/continue-stream/{session}", a.continueStream)
@@ -93,6 +108,14 @@ func (a *API) Handler() http.Handler {
 		r.Get("/runs/{run}", a.getRun)
 		r.Get("/agents", a.listAgents)
 		r.Get("/agents/{agent}", a.getAgent)
+		r.Get("/tenants", a.currentTenant)
+		r.Post("/tenants", a.createTenant)
+		r.Get("/tenants/all", a.listTenants)
+		r.Get("/tenants/{tenant}", a.getTenant)
+		r.Get("/tenants/{tenant}/api-keys", a.listKeys)
+		r.Post("/tenants/{tenant}/api-keys", a.createKey)
+		r.Put("/tenants/{tenant}/api-keys/{key}", a.updateKey)
+		r.Delete("/tenants/{tenant}/api-keys/{key}", a.revokeKey)
 	})
 	return r
 }
@@ -113,7 +136,7 @@ func (a *API) workspace(r *http.Request, dir string) (string, error) {
 	if err != nil {
 		return "", errWorkspace
 	}
-	for _, root := range a.Roots {
+	for _, root := range a.Roots[tenant(r)] {
 		root, err := filepath.EvalSymlinks(root)
 		if err != nil {
 			continue

@@ -17,7 +17,7 @@ type sessionJSON struct {
 	ID          string     `json:"id"`
 	Title       string     `json:"title"`
 	Description string     `json:"description"`
-	TenantID    int        `json:"tenant_id"`
+	TenantID    int64      `json:"tenant_id"`
 	UserID      string     `json:"user_id,omitempty"`
 	IsPinned    bool       `json:"is_pinned"`
 	PinnedAt    *time.Time `json:"pinned_at,omitempty"`
@@ -33,8 +33,8 @@ type lastState struct {
 	WebSearch    bool   `json:"web_search_enabled"`
 }
 
-func wireSession(s projections.Session) sessionJSON {
-	out := sessionJSON{ID: s.ID, Title: s.Title, Description: s.Description, TenantID: 1, UserID: s.Principal,
+func wireSession(r *http.Request, s projections.Session) sessionJSON {
+	out := sessionJSON{ID: s.ID, Title: s.Title, Description: s.Description, TenantID: tenantNumber(r), UserID: s.Principal,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
 	if !s.PinnedAt.IsZero() {
 		out.IsPinned, out.PinnedAt = true, &s.PinnedAt
@@ -80,7 +80,8 @@ func (a *API) answerSession(w http.ResponseWriter, r *http.Request, status int, 
 		a.fail(w, r, err)
 		return
 	}
-	respond(w, status, ok(wireSession(*s)))
+	w.Header().Set("ETag", etag(s.Version))
+	respond(w, status, ok(wireSession(r, *s)))
 }
 
 func (a *API) getSession(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +112,7 @@ func (a *API) listSessions(w http.ResponseWriter, r *http.Request) {
 	}
 	out := make([]sessionJSON, len(rows))
 	for i, s := range rows {
-		out[i] = wireSession(s)
+		out[i] = wireSession(r, s)
 	}
 	list(w, out, page, q, p)
 }

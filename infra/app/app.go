@@ -98,9 +98,17 @@ func (a *App) assemble(m *models) error {
 	if err != nil {
 		return err
 	}
+	roots, err := c.rootsByTenant()
+	if err != nil {
+		return err
+	}
+	limits, err := c.limits()
+	if err != nil {
+		return err
+	}
 	a.API = &api.API{Commands: a.Commands, Store: a.Store, Documents: a.DB.Documents(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
-		Roots: c.Roots, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart}}
+		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart}}
 	return nil
 }
 

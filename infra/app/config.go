@@ -19,13 +19,19 @@ import (
 // Config is everything that a Refold process is started with. The zero value
 // plus Data is a working configuration: no service, no key.
 type Config struct {
-	Data    string        // directory of the database; made if missing
-	Store   string        // "" = a file in Data; postgres://... = a database that several processes may share
-	Addr    string        // to listen on, "" = 127.0.0.1:8080
-	APIKey  string        // must be in every request; needed to listen beyond this machine
-	Roots   []string      // folders that requests may name as workspace, or folders below
+	Data   string // directory of the database; made if missing
+	Store  string // "" = a file in Data; postgres://... = a database that several processes may share
+	Addr   string // to listen on, "" = 127.0.0.1:8080
+	APIKey string // must be in every request; needed to listen beyond this machine
+	// Roots are folders that requests may name as workspace, with all below them:
+	// "DIR" for tenant 1, "N=DIR" for another.
+	Roots   []string
 	Models  []ModelConfig // the first is the default; empty = the built-in extractive model
 	Default string        // name of the default model, "" = the first
+
+	// Rate and ChatRate are what one key may ask: "20/s", "600/m", "off"; "" =
+	// DefaultRate and DefaultChatRate.
+	Rate, ChatRate string
 
 	Temperature float64       // of the built-in agent; negative = its own
 	RunTimeout  time.Duration // deadline of a whole run, 0 = none
@@ -80,6 +86,8 @@ type file struct {
 	Store   string        `json:"store"`
 	APIKey  string        `json:"api_key"`
 	Roots   []string      `json:"roots"`
+	Rate    string        `json:"rate"`
+	Chat    string        `json:"chat_rate"`
 	Default string        `json:"default_model"`
 	Models  []ModelConfig `json:"models"`
 }
@@ -114,6 +122,8 @@ func (c *Config) ReadFile(path string) error {
 	set(&c.Store, in.Store)
 	set(&c.APIKey, in.APIKey)
 	set(&c.Default, in.Default)
+	set(&c.Rate, in.Rate)
+	set(&c.ChatRate, in.Chat)
 	if c.Roots == nil {
 		c.Roots = in.Roots
 	}
@@ -169,10 +179,11 @@ func (c *Config) check() error {
 	if c.APIKey != "" && len(c.APIKey) < 16 {
 		return errors.New("the API key is too short to be safe: use at least 16 characters")
 	}
-	for _, root := range c.Roots {
-		if info, err := os.Stat(root); err != nil || !info.IsDir() {
-			return fmt.Errorf("root %q is no folder that can be read", root)
-		}
+	if _, err := c.rootsByTenant(); err != nil {
+		return err
+	}
+	if _, err := c.limits(); err != nil {
+		return err
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"refold/api"
+	"refold/domain"
 	"refold/infra/app"
 	"refold/projections"
 )
@@ -60,11 +60,22 @@ func (r Rebuild) Run(e *env) error {
 
 func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 	engine := &projections.Engine{Store: db.Events(), Documents: db.Documents(), Log: e.config.Log, List: projections.All()}
+	if err := engine.CatchUp(e.ctx, projections.Tenants); err != nil {
+		return err
+	}
+	tenants := []string{domain.SystemTenant}
+	err := projections.EachTenant(e.ctx, db.Documents(), func(name string) error {
+		tenants = append(tenants, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	for _, p := range chosen {
 		// The old view may lag behind the log: it is brought up to date first, so
 		// that the two can be compared. One that is broken can't be.
 		lag := engine.CatchUp(e.ctx, p)
-		before, err := projections.Digest(e.ctx, db.Documents(), p, api.DefaultTenant)
+		before, err := projections.Digest(e.ctx, db.Documents(), p, tenants...)
 		if err != nil {
 			return err
 		}
@@ -81,7 +92,7 @@ func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 		if err != nil {
 			return err
 		}
-		after, err := projections.Digest(e.ctx, db.Documents(), p, api.DefaultTenant)
+		after, err := projections.Digest(e.ctx, db.Documents(), p, tenants...)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,9 @@ import (
 type Serve struct {
 	Addr   string   `help:"Address to listen on." env:"REFOLD_ADDR" placeholder:"HOST:PORT"`
 	APIKey string   `help:"Key that every request must carry; needed to listen beyond this machine." env:"REFOLD_API_KEY" name:"api-key" placeholder:"KEY"`
-	Root   []string `help:"Folder that requests may open as workspace, with all below it; repeatable." placeholder:"DIR"`
+	Root   []string `help:"Folder that requests may open as workspace, with all below it; for another tenant than 1: N=DIR; repeatable." placeholder:"DIR"`
+	Rate   string   `help:"Requests that one key may make: 20/s, 600/m, off; five seconds' worth at once." env:"REFOLD_RATE" placeholder:"N/s"`
+	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
 	Quiet  bool     `help:"Log errors only."`
 	ModelFlags
 }
@@ -38,8 +40,14 @@ func (s Serve) Run(e *env) error {
 	if s.APIKey != "" {
 		c.APIKey = s.APIKey
 	}
+	if s.Rate != "" {
+		c.Rate = s.Rate
+	}
+	if s.Chat != "" {
+		c.ChatRate = s.Chat
+	}
 	for _, root := range s.Root {
-		abs, err := filepath.Abs(root)
+		abs, err := app.AbsRoot(root)
 		if err != nil {
 			return err
 		}

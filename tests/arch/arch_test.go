@@ -55,6 +55,8 @@ var outside = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema": "infra/jsonschema",
 	"github.com/sashabaranov/go-openai":     "infra/openai",
 	"github.com/tiktoken-go/tokenizer":      "infra/tiktoken",
+	"golang.org/x/sys":                      "infra/sqlite tests/services",
+	"golang.org/x/time":                     "api",
 }
 
 type pkg struct {

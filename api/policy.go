@@ -1,0 +1,71 @@
+package api
+
+import (
+	"net/http"
+
+	"refold/domain/key"
+)
+
+// What opens a route to API keys, beside a capability.
+const (
+	everyKey = "*" // every key that is valid
+	noKey    = "-" // none: it is for the operator and the people of the tenant
+)
+
+// policies says which capability of an API key opens which route. A route that
+// is not listed is closed to every key, so a new one is closed until somebody
+// has thought about it.
+var policies = map[string]string{
+	"POST /api/v1/sessions":                             key.Chat,
+	"GET /api/v1/sessions":                              key.Chat,
+	"DELETE /api/v1/sessions/batch":                     key.Chat,
+	"GET /api/v1/sessions/continue-stream/{session}":    key.Chat,
+	"GET /api/v1/sessions/{session}":                    key.Chat,
+	"PUT /api/v1/sessions/{session}":                    key.Chat,
+	"DELETE /api/v1/sessions/{session}":                 key.Chat,
+	"DELETE /api/v1/sessions/{session}/messages":        key.Chat,
+	"POST /api/v1/sessions/{session}/pin":               key.Chat,
+	"DELETE /api/v1/sessions/{session}/pin":             key.Chat,
+	"POST /api/v1/sessions/{session}/generate_title":    key.Chat,
+	"POST /api/v1/sessions/{session}/stop":              key.Chat,
+	"GET /api/v1/sessions/{session}/events":             key.Chat,
+	"GET /api/v1/sessions/{session}/queue":              key.Chat,
+	"PUT /api/v1/sessions/{session}/queue/{message}":    key.Chat,
+	"DELETE /api/v1/sessions/{session}/queue/{message}": key.Chat,
+	"POST /api/v1/agent-chat/{session}":                 key.Chat,
+	"GET /api/v1/messages/{session}/load":               key.Chat,
+	"DELETE /api/v1/messages/{session}/{message}":       key.Chat,
+	"POST /api/v1/messages/search":                      key.MessageHistory,
+	"GET /api/v1/messages/chat-history-stats":           key.MessageHistory,
+	"GET /api/v1/tool-log":                              key.MessageHistory,
+	"GET /api/v1/runs":                                  key.MessageHistory,
+	"GET /api/v1/runs/{run}":                            key.MessageHistory,
+	"GET /api/v1/agents":                                key.ReadAgents,
+	"GET /api/v1/agents/{agent}":                        key.ReadAgents,
+	"GET /api/v1/tenants":                               everyKey,
+	"GET /api/v1/tenants/{tenant}":                      everyKey,
+	"POST /api/v1/tenants":                              noKey,
+	"GET /api/v1/tenants/all":                           noKey,
+	"GET /api/v1/tenants/{tenant}/api-keys":             noKey,
+	"POST /api/v1/tenants/{tenant}/api-keys":            noKey,
+	"PUT /api/v1/tenants/{tenant}/api-keys/{key}":       noKey,
+	"DELETE /api/v1/tenants/{tenant}/api-keys/{key}":    noKey,
+	"GET /api/v1/agent/tool-approvals":                  noKey, // a person answers approvals
+	"POST /api/v1/agent/tool-approvals/{approval}":      noKey,
+}
+
+// permitted tells whether a principal may use the route; nil if so. What is no
+// route at all is answered by the router.
+func permitted(p *principal) *refusal {
+	if p.key == nil || p.route == "" {
+		return nil
+	}
+	policy, listed := policies[p.route]
+	switch {
+	case !listed || policy == noKey:
+		return &refusal{http.StatusForbidden, "this route is closed to API keys"}
+	case policy == everyKey || p.key.Grant.Holds(policy):
+		return nil
+	}
+	return &refusal{http.StatusForbidden, "this API key lacks the capability " + policy + " that this route asks for"}
+}
