@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"refold/api"
 	"refold/domain/event"
 	"refold/handlers"
 	"refold/projections"
@@ -150,28 +149,17 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// openRuns lists the runs that were open at a position.
+// openRuns lists the runs of every tenant that were open at a position.
 func (a *App) openRuns(ctx context.Context, head event.Position) ([]handlers.OpenRun, error) {
-	if err := a.Engine.Await(ctx, projections.Runs, head); err != nil {
-		return nil, err
-	}
 	var out []handlers.OpenRun
-	cursor := ""
-	for {
-		page, err := a.DB.Documents().Find(ctx, projections.Query{Collection: projections.Runs.ID(), Tenant: api.DefaultTenant,
-			Where: []projections.Where{{Field: "open", Op: "=", Value: true}}, Limit: 1000, Cursor: cursor})
-		if err != nil {
-			return nil, err
+	q := projections.Query{Where: []projections.Where{{Field: "open", Op: "=", Value: true}}}
+	err := a.everywhere(ctx, head, projections.Runs, q, func(d projections.Document) error {
+		var r projections.RunEntry
+		if err := json.Unmarshal(d.Body, &r); err != nil {
+			return fmt.Errorf("run %s: %w", d.ID, err)
 		}
-		for _, d := range page.Documents {
-			var r projections.RunEntry
-			if err := json.Unmarshal(d.Body, &r); err != nil {
-				return nil, fmt.Errorf("run %s: %w", d.ID, err)
-			}
-			out = append(out, handlers.OpenRun{Tenant: d.Tenant, Session: r.Session, Run: r.ID})
-		}
-		if cursor = page.Next; cursor == "" {
-			return out, nil
-		}
-	}
+		out = append(out, handlers.OpenRun{Tenant: d.Tenant, Session: r.Session, Run: r.ID})
+		return nil
+	})
+	return out, err
 }
