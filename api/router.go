@@ -91,6 +91,8 @@ func (a *API) Handler() http.Handler {
 		r.Delete("/sessions/{session}/pin", a.unpinSession)
 		r.Post("/sessions/{session}/generate_title", a.generateTitle)
 		r.Delete("/messages/{session}/{message}", a.deleteMessage)
+		r.Post("/messages/search", a.searchMessages)
+		r.Get("/messages/chat-history-stats", a.historyStats)
 		r.Get("/sessions/{session}", a.getSession)
 		r.Put("/sessions/{session}", a.updateSession)
 		r.Delete("/sessions/{session}", a.deleteSession)

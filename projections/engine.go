@@ -26,7 +26,7 @@ func (p Projection) ID() string { return fmt.Sprintf("%s@%d", p.Name, p.Version)
 
 // All are the read models of Refold.
 func All() []Projection {
-	return []Projection{Sessions, History, ToolLog, Runs, Approvals, Keys, Tenants}
+	return []Projection{Sessions, History, ToolLog, Runs, Approvals, Keys, Tenants, Search}
 }
 
 // Engine keeps projections up to date with the log. Its fields are set before
