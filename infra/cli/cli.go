@@ -40,10 +40,13 @@ type CLI struct {
 	Store  string `help:"Record: empty = a file in the data directory; postgres://USER:PASSWORD@HOST:PORT/DATABASE = shared by several processes." env:"REFOLD_STORE" placeholder:"URL"`
 	Config string `help:"JSON configuration file (addr, data, api_key, roots, models, default_model)." env:"REFOLD_CONFIG" placeholder:"FILE" type:"existingfile"`
 	JSON   bool   `help:"Print JSON (one object a line) instead of text." name:"json"`
+	Tenant int64  `help:"Number of the tenant." default:"1" env:"REFOLD_TENANT" placeholder:"N"`
 
 	Serve     Serve     `cmd:"" help:"Serve the API and work on runs."`
 	Ask       Ask       `cmd:"" help:"Ask a question, with or without a running server."`
 	Approvals Approvals `cmd:"" help:"List and answer what waits for a person."`
+	Keys      Keys      `cmd:"" help:"List, make and revoke API keys."`
+	Tenants   Tenants   `cmd:"" help:"List and make tenants."`
 	Replay    Replay    `cmd:"" help:"Print a run event by event: state, and what was due."`
 	Events    Events    `cmd:"" help:"Print or follow the log as JSON lines."`
 	Rebuild   Rebuild   `cmd:"" help:"Rebuild a read model from the log and compare it with the old one."`

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"refold/api"
@@ -18,15 +19,16 @@ import (
 
 // client talks to a Refold server over its API.
 type client struct {
-	base string
-	key  string
+	base   string
+	key    string
+	tenant int64
 }
 
 // connect finds the running server of the data directory, or starts one in this
 // process on a port of its own. close ends what was started.
 func (e *env) connect(c app.Config) (*client, func() error, error) {
 	if found, ok := app.FindServer(e.ctx, c.Data); ok {
-		return &client{"http://" + found.Addr, found.LocalKey}, func() error { return nil }, nil
+		return &client{"http://" + found.Addr, found.LocalKey, e.cli.Tenant}, func() error { return nil }, nil
 	}
 	a, err := app.Open(e.ctx, c)
 	if err != nil {
@@ -39,7 +41,7 @@ func (e *env) connect(c app.Config) (*client, func() error, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(e.ctx))
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l, true) }()
-	return &client{"http://" + l.Addr().String(), a.LocalKey}, func() error {
+	return &client{"http://" + l.Addr().String(), a.LocalKey, e.cli.Tenant}, func() error {
 		stop()
 		return errors.Join(<-done, a.Close())
 	}, nil
@@ -69,6 +71,7 @@ func (c *client) request(ctx context.Context, method, path string, in any) (*htt
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(api.LocalKeyHeader, c.key)
+	req.Header.Set(api.TenantHeader, strconv.FormatInt(c.tenant, 10))
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("the server does not answer: %w", err)

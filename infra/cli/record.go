@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"refold/api"
 	"refold/domain/event"
 	"refold/domain/run"
+	"refold/domain/tenant"
 	"refold/infra/app"
 )
 
@@ -135,12 +135,12 @@ type step struct {
 func (v Replay) Run(e *env) error {
 	return e.reading(func(s event.Store) error {
 		log := event.Log[run.Event]{Store: s, Codec: run.Codec, Category: run.Category}
-		recs, err := log.Load(e.ctx, api.DefaultTenant, v.ID, 0)
+		recs, err := log.Load(e.ctx, tenant.Name(e.cli.Tenant), v.ID, 0)
 		if err != nil {
 			return err
 		}
 		if len(recs) == 0 {
-			return fmt.Errorf("there is no run %q in %s; see: refold events --category run", v.ID, e.config.Data)
+			return fmt.Errorf("tenant %d has no run %q in %s; see: refold events --category run", e.cli.Tenant, v.ID, e.config.Data)
 		}
 		if v.At < 0 || v.At > int64(len(recs)) {
 			return usage("--at must be from 1 to %d", len(recs))
