@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -108,6 +109,8 @@ func (a *API) Handler() http.Handler {
 		r.Get("/tool-log", a.listTools)
 		r.Get("/runs", a.listRuns)
 		r.Get("/runs/{run}", a.getRun)
+		r.Get("/views", a.listViews)
+		r.Post("/views/{view}/rebuild", a.rebuildView)
 		r.Get("/agents", a.listAgents)
 		r.Get("/agents/{agent}", a.getAgent)
 		r.Get("/tenants", a.currentTenant)
@@ -131,8 +134,14 @@ func (a *API) workspace(r *http.Request, dir string) (string, error) {
 		return "", invalid("workspace must be an absolute path")
 	}
 	dir = filepath.Clean(dir)
-	if a.LocalKey != "" && equal(r.Header.Get(LocalKeyHeader), a.LocalKey) {
+	checked := func(dir string) (string, error) {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return "", invalid("workspace must be a folder that exists")
+		}
 		return dir, nil
+	}
+	if a.LocalKey != "" && equal(r.Header.Get(LocalKeyHeader), a.LocalKey) {
+		return checked(dir)
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -144,7 +153,7 @@ func (a *API) workspace(r *http.Request, dir string) (string, error) {
 			continue
 		}
 		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
-			return real, nil
+			return checked(real)
 		}
 	}
 	return "", errWorkspace

@@ -2,12 +2,21 @@ package api
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
 	"refold/domain/run"
 	"refold/projections"
 )
+
+// values are what the fields of read models can be, where that is a closed list.
+var values = map[string][]string{
+	"toollog.outcome":  {"requested", "running", "waiting", "unknown", "success", "failed"},
+	"runs.status":      {"posted", "running", "waiting", "completed", "failed", "stopped"},
+	"approvals.status": {"pending", "approved", "rejected", "timed_out", "canceled"},
+}
 
 // filtered answers a page of a read model whose index fields may be given as
 // query parameters; from and to bound "at".
@@ -22,6 +31,10 @@ func filtered[T any](a *API, w http.ResponseWriter, r *http.Request, p projectio
 	}
 	for _, f := range fields {
 		if v := r.URL.Query().Get(f); v != "" {
+			if known := values[p.Name+"."+f]; known != nil && !slices.Contains(known, v) {
+				a.fail(w, r, invalid(f+" must be one of "+strings.Join(known, ", ")))
+				return
+			}
 			q.Where = append(q.Where, projections.Where{Field: f, Op: "=", Value: v})
 		}
 	}

@@ -18,11 +18,27 @@ type Projection struct {
 	Version int
 	Filter  event.Filter
 	Fold    func(v *View, f Fact)
+
+	copy string // id of a copy that was built beside the first one, "" for that
 }
 
 // ID names this version of the projection: its checkpoint, and the prefix of
 // its collections.
-func (p Projection) ID() string { return fmt.Sprintf("%s@%d", p.Name, p.Version) }
+func (p Projection) ID() string {
+	if p.copy != "" {
+		return p.copy
+	}
+	return p.Base()
+}
+
+// Base is the ID of the first copy of this version.
+func (p Projection) Base() string { return fmt.Sprintf("%s@%d", p.Name, p.Version) }
+
+// as gives the projection with another copy's id.
+func (p Projection) as(id string) Projection {
+	p.copy = id
+	return p
+}
 
 // All are the read models of Refold.
 func All() []Projection {
@@ -41,11 +57,13 @@ type Engine struct {
 	// it. 0 = 10 ms.
 	Linger time.Duration
 
-	mu     sync.Mutex
-	status map[string]*status
-	joined []*member     // caught up, to be taken into the group
-	news   chan struct{} // somebody joined
-	demand chan struct{} // somebody waits for a view
+	mu       sync.Mutex
+	views    map[string]string // base -> id of the copy that is read
+	renewing map[string]*renewal
+	status   map[string]*status
+	joined   []*member     // caught up, to be taken into the group
+	news     chan struct{} // somebody joined
+	demand   chan struct{} // somebody waits for a view
 }
 
 type status struct {
@@ -57,8 +75,9 @@ type status struct {
 // member is a projection that is being kept up to date.
 type member struct {
 	Projection
-	at event.Position
-	st *status
+	at    event.Position
+	st    *status
+	fresh *renewal // set while this is a copy that is being built
 }
 
 // ErrBehind says that a projection did not reach a position in time.
@@ -68,6 +87,7 @@ func (e *Engine) init() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.status == nil {
+		e.views = map[string]string{}
 		e.status, e.news, e.demand = map[string]*status{}, make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	if e.Linger == 0 {
@@ -101,7 +121,7 @@ func (e *Engine) Broken() map[string]error {
 // Await waits until the projection has folded everything up to pos, or ctx
 // ends (ErrBehind), or the projection is broken (its error).
 func (e *Engine) Await(ctx context.Context, p Projection, pos event.Position) error {
-	st := e.stat(p.ID())
+	st := e.stat(p.Base())
 	for {
 		e.mu.Lock()
 		at, err, moved := st.position, st.err, st.moved
@@ -135,7 +155,7 @@ func (e *Engine) Run(ctx context.Context) {
 	e.init()
 	var wg sync.WaitGroup
 	for _, p := range e.List {
-		m := &member{Projection: p, st: e.stat(p.ID())}
+		m := &member{Projection: p, st: e.stat(p.Base())}
 		wg.Go(func() { e.catchUp(ctx, m) })
 	}
 	e.together(ctx)
@@ -162,6 +182,7 @@ func (e *Engine) catchUp(ctx context.Context, m *member) {
 			}
 			if err = e.step(ctx, m.Projection, m.at, batch, upTo); err == nil {
 				e.moved(m, upTo)
+				m.fresh.folded(len(batch))
 			}
 		}
 		if e.broke(ctx, m, err) {
@@ -173,6 +194,13 @@ func (e *Engine) catchUp(ctx context.Context, m *member) {
 
 // resume takes the stored checkpoint, which another process may have moved.
 func (e *Engine) resume(ctx context.Context, m *member) error {
+	if m.fresh == nil {
+		p, err := e.Resolve(ctx, m.Projection)
+		if err != nil {
+			return err
+		}
+		m.Projection = p
+	}
 	at, err := e.Documents.Checkpoint(ctx, m.ID())
 	if err == nil {
 		e.moved(m, at)
@@ -192,6 +220,9 @@ func (e *Engine) broke(ctx context.Context, m *member, err error) bool {
 	close(m.st.moved)
 	m.st.moved = make(chan struct{})
 	e.mu.Unlock()
+	if m.fresh != nil {
+		e.endRenewal(m.fresh, err)
+	}
 	e.Log.Error("a projection has stopped; its view is out of date until it is repaired and rebuilt", "projection", m.ID(), "error", err)
 	return true
 }
@@ -235,6 +266,7 @@ func (e *Engine) together(ctx context.Context) {
 			continue
 		}
 		if upTo == from {
+			group = e.switchOver(ctx, group, from)
 			e.gather(ctx, from)
 			continue
 		}
@@ -286,7 +318,7 @@ func (e *Engine) pass(ctx context.Context, group *[]*member, batch []event.Raw, 
 		}
 		kept = append(kept, m)
 	}
-	*group = kept
+	*group = e.switchOver(ctx, kept, upTo)
 	return fault
 }
 

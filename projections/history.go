@@ -106,7 +106,6 @@ func foldHistory(v *View, f Fact) {
 	if m == nil || m.Completed {
 		return
 	}
-	m.UpdatedAt = f.Time
 	switch e := f.Event.(type) {
 	case run.RunStarted:
 		m.Model, m.Question = e.Agent.Model, e.UserMessage
@@ -149,6 +148,7 @@ func foldHistory(v *View, f Fact) {
 	default:
 		return
 	}
+	m.UpdatedAt = f.Time
 	putMessage(v, tenant, m)
 }
 

@@ -10,6 +10,10 @@ import (
 // CatchUp folds what the projection has not folded yet, up to the log's present
 // end.
 func (e *Engine) CatchUp(ctx context.Context, p Projection) error {
+	p, err := e.Resolve(ctx, p)
+	if err != nil {
+		return err
+	}
 	at, err := e.Documents.Checkpoint(ctx, p.ID())
 	if err != nil {
 		return err
@@ -21,6 +25,10 @@ func (e *Engine) CatchUp(ctx context.Context, p Projection) error {
 // documents, and calls progress after each batch with the number of events
 // folded. Nobody may project or read meanwhile.
 func (e *Engine) Rebuild(ctx context.Context, p Projection, progress func(events int)) error {
+	p, err := e.Resolve(ctx, p)
+	if err != nil {
+		return err
+	}
 	if err := e.Documents.Drop(ctx, p.ID()); err != nil {
 		return fmt.Errorf("drop %s: %w", p.ID(), err)
 	}

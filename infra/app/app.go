@@ -34,6 +34,7 @@ type App struct {
 	Config   Config
 	DB       Database
 	Store    event.Store
+	store    *watched // the same
 	Commands *commands.Commands
 	Engine   *projections.Engine
 	Runner   *handlers.Runner
@@ -64,7 +65,8 @@ func Open(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Config: c, DB: db, Store: db.Events(), LocalKey: randomKey()}
+	a := &App{Config: c, DB: db, store: &watched{Store: db.Events()}, LocalKey: randomKey()}
+	a.Store = a.store
 	if err := a.assemble(m); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -106,7 +108,7 @@ func (a *App) assemble(m *models) error {
 	if err != nil {
 		return err
 	}
-	a.API = &api.API{Commands: a.Commands, Store: a.Store, Documents: a.DB.Documents(), Engine: a.Engine,
+	a.API = &api.API{Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
 		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart}}
 	return nil
@@ -138,6 +140,9 @@ func (a *App) ready(context.Context) map[string]string {
 	}
 	if p := a.problem.Load(); p != nil {
 		out["runner"] = *p
+	}
+	if p := a.store.problem.Load(); p != nil {
+		out["store"] = *p
 	}
 	return out
 }

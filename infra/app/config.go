@@ -46,6 +46,7 @@ type Config struct {
 	Clock   handlers.Clock // nil = the real one
 	Tools   []tool.Tool    // more tools, registered after the built-in ones
 	Idle    bool           // serve and record, but do not move runs
+	Own     bool           // move only runs whose message this process has taken; see App.Take
 }
 
 // ModelConfig names a model on an OpenAI-compatible server.
@@ -135,22 +136,26 @@ func (c *Config) ReadFile(path string) error {
 const DefaultAddr = "127.0.0.1:8080"
 
 // DefaultData is where a process keeps its record unless told otherwise: the
-// user's data directory.
-func DefaultData() string {
+// user's data directory. Without one there is no safe place to guess.
+func DefaultData() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "refold")
+		return filepath.Join(dir, "refold"), nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		return filepath.Join(os.TempDir(), "refold")
+	if err != nil || !filepath.IsAbs(home) {
+		return "", errors.New("there is no home directory to keep the record in; name one with --data DIR (or REFOLD_DATA)")
 	}
-	return filepath.Join(home, ".local", "share", "refold")
+	return filepath.Join(home, ".local", "share", "refold"), nil
 }
 
 // check completes the configuration and refuses what can't be served safely.
 func (c *Config) check() error {
 	if c.Data == "" {
-		c.Data = DefaultData()
+		standard, err := DefaultData()
+		if err != nil {
+			return err
+		}
+		c.Data = standard
 	}
 	data, err := filepath.Abs(c.Data)
 	if err != nil {

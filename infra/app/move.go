@@ -75,6 +75,13 @@ func (a *App) moveShared(ctx context.Context, shared members, head event.Positio
 
 // moveAs moves runs until ctx ends.
 func (a *App) moveAs(ctx context.Context, head event.Position) {
+	if a.Config.Own {
+		a.started.Store(true)
+		if err := a.Runner.Run(ctx, head, nil); err != nil && ctx.Err() == nil {
+			a.trouble("the runner has stopped: " + err.Error())
+		}
+		return
+	}
 	open, err := a.openRuns(ctx, head)
 	if ctx.Err() != nil {
 		return
@@ -136,6 +143,11 @@ func (a *App) wakeAll(ctx context.Context) error {
 		a.Runner.Wake(o)
 	}
 	return nil
+}
+
+// Take moves a run that was begun by another process, which is gone.
+func (a *App) Take(tenant, session, run string) {
+	a.Runner.Wake(handlers.OpenRun{Tenant: tenant, Session: session, Run: run})
 }
 
 func (a *App) trouble(text string) { a.problem.Store(&text) }

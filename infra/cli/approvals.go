@@ -129,12 +129,12 @@ func (e *env) resolve(id string, body map[string]any, said string) error {
 func (e *env) withClient(f func(*client) error) error {
 	c := e.config
 	c.Idle = true
-	cl, closeServer, err := e.connect(c)
+	l, err := e.connect(c)
 	if err != nil {
 		return err
 	}
-	err = f(cl)
-	if cerr := closeServer(); err == nil {
+	err = f(l.client)
+	if cerr := l.close(); err == nil {
 		err = cerr
 	}
 	return err

@@ -76,6 +76,9 @@ type ModelFlags struct {
 	RunTimeout   time.Duration `help:"Deadline of a whole run; 0 = none." default:"0s" env:"REFOLD_RUN_TIMEOUT"`
 }
 
+// given tells whether any of them chooses a model.
+func (m ModelFlags) given() bool { return m.Model != "" || m.ModelURL != "" || m.ModelKey != "" }
+
 func (m ModelFlags) apply(c *app.Config) error {
 	if m.Temperature > 2 {
 		return errors.New("--temperature must be at most 2")
@@ -131,7 +134,9 @@ func Main(ctx context.Context, stop func(), args []string, in io.Reader, out, er
 		}
 	}
 	if e.config.Data == "" {
-		e.config.Data = app.DefaultData()
+		if e.config.Data, err = app.DefaultData(); err != nil {
+			return e.report(err)
+		}
 	}
 	if err := parsed.Run(e); err != nil {
 		return e.report(err)

@@ -24,27 +24,35 @@ type client struct {
 	tenant int64
 }
 
+// link is a client and what it may have started: app is the server in this
+// process, nil if another one was found.
+type link struct {
+	*client
+	app   *app.App
+	close func() error
+}
+
 // connect finds the running server of the data directory, or starts one in this
-// process on a port of its own. close ends what was started.
-func (e *env) connect(c app.Config) (*client, func() error, error) {
+// process on a port of its own.
+func (e *env) connect(c app.Config) (*link, error) {
 	if found, ok := app.FindServer(e.ctx, c.Data); ok {
-		return &client{"http://" + found.Addr, found.LocalKey, e.cli.Tenant}, func() error { return nil }, nil
+		return &link{client: &client{"http://" + found.Addr, found.LocalKey, e.cli.Tenant}, close: func() error { return nil }}, nil
 	}
 	a, err := app.Open(e.ctx, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("listen on a local port: %w", err), a.Close())
+		return nil, errors.Join(fmt.Errorf("listen on a local port: %w", err), a.Close())
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(e.ctx))
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l, true) }()
-	return &client{"http://" + l.Addr().String(), a.LocalKey, e.cli.Tenant}, func() error {
+	return &link{&client{"http://" + l.Addr().String(), a.LocalKey, e.cli.Tenant}, a, func() error {
 		stop()
 		return errors.Join(<-done, a.Close())
-	}, nil
+	}}, nil
 }
 
 // apiError is an error answer of the server.
@@ -120,6 +128,30 @@ func (c *client) call(ctx context.Context, method, path string, in, data any) er
 	return json.NewDecoder(res.Body).Decode(&struct {
 		Data any `json:"data"`
 	}{data})
+}
+
+// problems are what keeps the server from being ready.
+func (c *client) problems(ctx context.Context) ([]string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz", nil)
+	if err != nil {
+		return nil, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var body struct {
+		Problems map[string]string `json:"problems"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&body); err != nil {
+		return nil, err
+	}
+	var out []string
+	for what, why := range body.Problems {
+		out = append(out, what+": "+why)
+	}
+	return out, nil
 }
 
 // frame is a frame of the SSE feed as the command line reads it.

@@ -106,9 +106,9 @@ func TestInterrupt(t *testing.T) {
 				t.Errorf("exit %d", code)
 			}
 		}
-		r := begin(t, "--data", data, "ask", "--model-url", l.model.URL, "--model", "m", "q")
-		r.reads(t, "One two ")
-		if rest, code := r.interrupt(t); code != 130 || !strings.Contains(r.stderr.String(), "Stopped.") || strings.Contains(rest, "three") {
+		r := begin(t, "--data", data, "ask", "--json", "--model-url", l.model.URL, "--model", "m", "q")
+		r.reads(t, `"content":"two "`)
+		if rest, code := r.interrupt(t); code != 130 || !strings.Contains(rest, `"response_type":"stop"`) || strings.Contains(rest, "three") {
 			t.Errorf("served %v: exit %d, %q\n%s", served, code, rest, r.stderr)
 		}
 		close(gate)
@@ -127,6 +127,56 @@ func TestInterrupt(t *testing.T) {
 		if m := l.message(t, rows[0].Session, rows[0].ID); m.Content != "One two " || m.EndReason != "user" {
 			t.Errorf("served %v: stored %+v", served, m)
 		}
+	}
+}
+
+// TestAskPrintsTheAnswerOnly: where standard output is no terminal it gets the
+// answer that counts, and nothing that was shown before it.
+func TestAskPrintsTheAnswerOnly(t *testing.T) {
+	l := newLab(t, nil, scripted.Say(scripted.Text("I will look first. "), call("c1", "look", `{"at":"x"}`)),
+		scripted.Stream(append(scripted.Chunks("m", scripted.Text("Half an ans")), scripted.Reset())...), say("Final ", "answer."))
+	r := refold(t, "--data", l.s.Data, "ask", "q")
+	if r.code != 0 || r.stdout != "Final answer.\n" {
+		t.Errorf("exit %d, standard output %q\n%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// TestAskLeavesOthersAlone: a short-lived process moves its own run only, and a
+// run whose server has died goes on when a server comes.
+func TestAskLeavesOthersAlone(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Mine."))
+	id := l.session(t)
+	orphan := l.chat(t, id, "orphan?")
+	orphan.until(t, isAnswer("One "))
+	l.p.kill(t)
+	r := refold(t, "--data", l.s.Data, "ask", "--model-url", l.model.URL, "--model", "scripted", "mine?")
+	if r.code != 0 || r.stdout != "Mine.\n" {
+		t.Fatalf("exit %d, %q\n%s", r.code, r.stdout, r.stderr)
+	}
+	if n := len(l.model.Requests()); n != 2 {
+		t.Errorf("the model was asked %d times; the orphan is not for this process", n)
+	}
+	l.model.Push(say("Orphan's answer."))
+	l.up(t)
+	if got := shown(l.watch(t, id, orphan.run(), "").rest(t), "answer"); got != "Orphan's answer." {
+		t.Errorf("the orphan was answered with %q", got)
+	}
+}
+
+// TestAskGoesOnWithoutItsServer: the server dies under a question; the command
+// line takes its run over.
+func TestAskGoesOnWithoutItsServer(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Done."))
+	r := begin(t, "--data", l.s.Data, "ask", "--json", "--model-url", l.model.URL, "--model", "scripted", "q")
+	r.reads(t, `"content":"One "`)
+	l.p.kill(t)
+	rest, code := r.wait(t)
+	if code != 0 || !strings.Contains(rest, `"content":"Done."`) || !strings.Contains(rest, `"reason":"recovered"`) {
+		t.Errorf("exit %d\n%s\n%s", code, rest, r.stderr)
 	}
 }
 

@@ -80,6 +80,12 @@ func (r *running) reads(t testing.TB, text string) {
 func (r *running) interrupt(t testing.TB) (string, int) {
 	t.Helper()
 	r.cmd.Process.Signal(os.Interrupt)
+	return r.wait(t)
+}
+
+// wait gives the rest of standard output and the exit code.
+func (r *running) wait(t testing.TB) (string, int) {
+	t.Helper()
 	rest, err := io.ReadAll(r.out)
 	if err != nil {
 		t.Fatal(err)
