@@ -2,9 +2,9 @@ package extractive
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -13,7 +13,7 @@ const (
 	maxQuote  = 400 // runes of one quote
 	// enough is the share of the question's weight that the best sentence,
 	// together with its heading, must have.
-	enough = 0.3
+	enough = 0.34
 )
 
 // answer is the whole answer, in the language of the question.
@@ -21,6 +21,12 @@ func (t *turn) answer() string {
 	var b strings.Builder
 	b.WriteString(t.say("I am the built-in extractive model: I quote what the sources say, I do not reason about it.\n\n",
 		"我是内置的摘录模型：只引用资料原文，不做推理。\n\n"))
+	if !t.folder {
+		b.WriteString(t.say("No folder is open for this question, so there is nothing to quote from. `refold ask --dir FOLDER \"question\"` opens one; "+
+			"for questions about anything else, connect a language model.",
+			"这次提问没有打开文件夹，所以没有可以引用的资料。用 `refold ask --dir 文件夹 \"问题\"` 打开一个；其他问题请接入语言模型。"))
+		return b.String()
+	}
 	if len(t.terms) == 0 {
 		b.WriteString(t.say("Your message has no words that I could look for. Ask about something that is in the files.",
 			"您的消息里没有可以检索的词。请就文件中的内容提问。"))
@@ -38,62 +44,38 @@ func (t *turn) answer() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// quotes picks the sentences that fit best, best first.
+// quotes picks the sentences that fit best, best first. Neighbours become one
+// quote.
 func (t *turn) quotes() []sentence {
-	var list []sentence
-	for _, p := range t.evidence.pages {
-		list = append(list, p.sentences()...)
-	}
-	if len(t.evidence.pages) == 0 {
-		for _, h := range t.evidence.hits {
-			list = append(list, page{h.path, []line{h}}.sentences()...)
-		}
-	}
-	texts := make([]string, len(list))
-	for i, s := range list {
-		texts[i] = s.text
-	}
-	weight := weights(t.terms, texts)
-	whole := 0.0
-	for _, w := range weight {
-		whole += w
-	}
-	type rated struct {
-		sentence
-		score, share float64
-	}
-	var fit []rated
-	seen := map[string]bool{}
-	for _, s := range list {
-		own := score(t.terms, weight, s.text)
-		if own == 0 || seen[s.text] {
-			continue
-		}
-		seen[s.text] = true
-		both := score(t.terms, weight, s.heading+"\n"+s.text)
-		// Long sentences hold more words of any kind.
-		length := 1 + math.Log(1+float64(utf8.RuneCountInString(s.text))/200)
-		fit = append(fit, rated{s, (own + (both-own)/2) / length, both / whole})
-	}
-	slices.SortStableFunc(fit, func(a, b rated) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
-		}
-		return 0
-	})
 	var quotes []sentence
-	if len(fit) == 0 || fit[0].share < enough {
-		return nil
-	}
+	fit := slices.DeleteFunc(t.rate(t.evidence.found()), func(r rated) bool { return r.share < enough })
 	for _, f := range fit {
-		if len(quotes) < maxQuotes && f.score >= fit[0].score*0.5 {
+		if f.score < fit[0].score*0.5 {
+			break
+		}
+		i := slices.IndexFunc(quotes, func(q sentence) bool {
+			return q.path == f.path && q.block == f.block && !f.code && (q.end == f.line || q.end+1 == f.line) && follows(q, f.sentence) &&
+				utf8.RuneCountInString(q.text+f.text) < maxQuote
+		})
+		switch {
+		case i >= 0:
+			quotes[i].text = joined(quotes[i].text, f.text)
+			quotes[i].end, quotes[i].nth = f.end, f.nth
+		case len(quotes) < maxQuotes:
 			quotes = append(quotes, f.sentence)
 		}
 	}
 	return quotes
+}
+
+// follows tells whether b is the sentence right after a.
+func follows(a, b sentence) bool { return b.nth == a.nth+1 }
+
+func joined(a, b string) string {
+	if last, _ := utf8.DecodeLastRuneInString(a); last > unicode.MaxASCII {
+		return a + b
+	}
+	return a + " " + b
 }
 
 // nothing says that nothing fits and what to try.

@@ -1,8 +1,8 @@
 package extractive
 
 import (
+	"cmp"
 	"encoding/json"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +15,7 @@ type evidence struct {
 	files []string // paths listed
 	hits  []line   // lines that a search found
 	pages []page
+	cut   bool // a search had more to say
 }
 
 type line struct {
@@ -58,6 +59,7 @@ func takeList(e *evidence, _, output string) {
 }
 
 func takeGrep(e *evidence, _, output string) {
+	e.cut = e.cut || strings.Contains(output, "; more exist") || strings.Contains(output, "[output truncated: ")
 	for text := range strings.SplitSeq(output, "\n") {
 		if m := grepLine.FindStringSubmatch(text); m != nil {
 			if n, err := strconv.Atoi(m[2]); err == nil {
@@ -87,77 +89,96 @@ func takeRead(e *evidence, arguments, output string) {
 	}
 }
 
-// weights rates each term by how few of the texts have it.
-func weights(terms []term, texts []string) []float64 {
-	count := make([]int, len(terms))
-	for _, text := range texts {
-		for i, hit := range found(terms, text) {
-			if hit {
-				count[i]++
-			}
+// distinct gives the lines found, each once.
+func (e *evidence) distinct() []line {
+	var list []line
+	seen := map[place]bool{}
+	for _, h := range e.hits {
+		if p := (place{h.path, h.n}); !seen[p] {
+			seen[p] = true
+			list = append(list, h)
 		}
-	}
-	list := make([]float64, len(terms))
-	for i, n := range count {
-		list[i] = math.Log(1 + float64(len(texts)+1)/float64(n+1))
 	}
 	return list
 }
 
-func score(terms []term, weight []float64, text string) float64 {
-	sum := 0.0
-	for i, hit := range found(terms, text) {
-		if hit {
-			sum += weight[i]
-		}
-	}
-	return sum
-}
+const (
+	near  = 4  // lines around a hit that count as its paragraph
+	above = 40 // lines below a heading that it counts for
+	apart = 60 // lines between two places of one file
+)
 
-// best gives the places of at most n files to read: those whose hits cover the
-// question best, each at its best hit.
-func (e *evidence) best(terms []term, n int) []place {
-	var texts []string
-	for _, h := range e.hits {
-		texts = append(texts, h.text)
+// best gives at most n places to read, best first: hits that cover the question
+// best, together with the hits around them and the heading above.
+func (e *evidence) best(q query, n int) []place {
+	type spot struct {
+		line
+		own   []float64
+		score float64
 	}
-	weight := weights(terms, texts)
-	type rated struct {
-		place
-		top, all float64
-		texts    strings.Builder
+	var list []*spot
+	files := map[string][]*spot{}
+	var texts [][]float64
+	for _, h := range e.distinct() {
+		s := &spot{line: h, own: q.strengths(q.without(h.text))}
+		list = append(list, s)
+		files[h.path] = append(files[h.path], s)
+		texts = append(texts, s.own)
 	}
-	var list []*rated
-	files := map[string]*rated{}
-	for _, h := range e.hits {
-		r := files[h.path]
-		if r == nil {
-			r = &rated{place: place{h.path, h.n}}
-			files[h.path] = r
-			list = append(list, r)
+	weight := q.weights(texts)
+	for _, s := range list {
+		var around [][]float64
+		for _, o := range files[s.path] {
+			d := s.n - o.n
+			if d >= -near && d <= near || d > 0 && d <= above && headingLine.MatchString(o.text) {
+				around = append(around, o.own)
+			}
 		}
-		if s := score(terms, weight, h.text); s > r.top {
-			r.top, r.line = s, h.n
+		k := kindOf(s.path)
+		s.score = (dot(s.own, weight) + dot(merged(s.own, around...), weight)) * k.factor
+		if k.code && !k.comment.MatchString(s.text) {
+			s.score *= codeLine
 		}
-		r.texts.WriteString(h.text + "\n")
+		if q.wants != nil && q.wants.MatchString(s.text) {
+			s.score *= 1.3
+		}
 	}
-	for _, r := range list {
-		r.all = 2*r.top + score(terms, weight, r.texts.String())
-	}
-	slices.SortStableFunc(list, func(a, b *rated) int {
+	slices.SortStableFunc(list, func(a, b *spot) int {
 		switch {
-		case a.all > b.all:
+		case a.score > b.score:
 			return -1
-		case a.all < b.all:
+		case a.score < b.score:
 			return 1
 		}
-		return strings.Compare(a.path, b.path)
+		return cmp.Or(strings.Compare(a.path, b.path), a.n-b.n)
 	})
 	var places []place
-	for _, r := range list {
-		if len(places) < n && (len(places) == 0 || r.all >= list[0].all/3) {
-			places = append(places, r.place)
+	for _, s := range list {
+		if len(places) == n || s.score == 0 || s.score < list[0].score/3 {
+			break
+		}
+		if !slices.ContainsFunc(places, func(p place) bool { return p.path == s.path && p.line-apart < s.n && s.n < p.line+apart }) {
+			places = append(places, place{s.path, s.n})
 		}
 	}
 	return places
+}
+
+// found gives the pages read, and the rows and list items of a search that no
+// page has: those are whole.
+func (e *evidence) found() []page {
+	list := slices.Clone(e.pages)
+	have := map[place]bool{}
+	for _, p := range list {
+		for _, l := range p.lines {
+			have[place{p.path, l.n}] = true
+		}
+	}
+	for _, h := range e.distinct() {
+		whole := !strings.Contains(h.text, " bytes]") && (strings.HasPrefix(h.text, "|") || listMarker.MatchString(h.text))
+		if !have[place{h.path, h.n}] && (whole || len(e.pages) == 0) {
+			list = append(list, page{h.path, []line{h}})
+		}
+	}
+	return list
 }

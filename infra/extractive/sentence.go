@@ -7,57 +7,112 @@ import (
 	"unicode/utf8"
 )
 
-// sentence is a sentence of a file, with the line it begins on and the heading
+// sentence is a sentence of a file, with the line it begins on and the headings
 // it stands under.
 type sentence struct {
-	path, heading, text string
-	line                int
+	path, text string
+	heading    string // all that it stands under, outermost first
+	last       string // the innermost
+	line, end  int    // lines of it
+	block      int    // number of its paragraph on the page
+	nth        int    // place below its heading, from 0
+	code       bool
 }
 
 var (
-	headingLine = regexp.MustCompile(`^#{1,6}\s+(.*?)[\s#]*$`)
+	headingLine = regexp.MustCompile(`^(#{1,6})\s+(.*?)[\s#]*$`)
 	listMarker  = regexp.MustCompile(`^\s*(?:[-*+•]|\d{1,3}[.)、])\s+`)
 	ruleLine    = regexp.MustCompile(`^[\s|:=*_-]+$`)
+	fence       = regexp.MustCompile("^(?:```|~~~)")
+	indented    = regexp.MustCompile(`^(?:\t| {4})`)
 )
 
 // sentences cuts a page into sentences. A paragraph may be broken over lines;
-// headings, list items and table rows begin anew.
-func (p page) sentences() []sentence {
+// headings, list items, table rows and lines of code begin anew.
+func (p page) sentences(k kind) []sentence {
 	var list []sentence
 	var block []line
-	heading := ""
-	end := func() {
-		list = append(list, cutBlock(p.path, heading, block)...)
+	var headings []string
+	blocks, nth := 0, 0
+	fenced, listed, blank := false, false, true
+	end := func(code bool) {
+		if len(block) > 0 {
+			blocks++
+		}
+		for _, s := range cutBlock(block, code) {
+			s.path, s.block, s.nth, s.code = p.path, blocks, nth, code
+			s.heading = strings.Join(headings, "\n")
+			if len(headings) > 0 {
+				s.last = headings[len(headings)-1]
+			}
+			list = append(list, s)
+			nth++
+		}
 		block = nil
 	}
 	last := 0
 	for _, l := range p.lines {
 		text := strings.TrimSpace(l.text)
-		fresh := listMarker.MatchString(l.text) || strings.HasPrefix(text, "|")
-		if fresh || text == "" || ruleLine.MatchString(text) || l.n != last+1 {
-			end()
+		if l.n != last+1 {
+			end(false)
+			blank = true
 		}
 		last = l.n
-		if m := headingLine.FindStringSubmatch(text); m != nil {
-			end()
-			heading = m[1]
+		if k.code {
+			if bare := k.comment.ReplaceAllString(l.text, ""); text != "" && bare != l.text && strings.TrimSpace(bare) != "" {
+				l.text = strings.TrimSpace(bare)
+				block = append(block, l)
+				continue
+			}
+			end(false)
+			if block = nil; text != "" {
+				l.text = text
+				block = []line{l}
+				end(true)
+			}
 			continue
 		}
-		if text == "" || ruleLine.MatchString(text) {
-			continue
+		switch m := headingLine.FindStringSubmatch(text); {
+		case fence.MatchString(text):
+			end(false)
+			fenced = !fenced
+		case text == "" || ruleLine.MatchString(text) && !fenced:
+			end(false)
+		case fenced || blank && !listed && indented.MatchString(l.text):
+			end(false)
+			l.text = text
+			block = []line{l}
+			end(true)
+			continue // what follows is code as long as it is indented
+		case m != nil:
+			end(false)
+			// Levels that are left out count as empty.
+			for len(headings) < len(m[1])-1 {
+				headings = append(headings, "")
+			}
+			headings = append(headings[:len(m[1])-1:len(m[1])-1], m[2])
+			nth, listed = 0, false
+		default:
+			item := listMarker.MatchString(l.text)
+			row := strings.HasPrefix(text, "|")
+			if item || row {
+				end(false)
+			}
+			listed = item || listed && l.text != text
+			l.text = strings.TrimSpace(strings.TrimLeft(listMarker.ReplaceAllString(text, ""), "> "))
+			block = append(block, l)
+			if row {
+				end(false)
+			}
 		}
-		l.text = strings.TrimSpace(strings.TrimLeft(listMarker.ReplaceAllString(text, ""), "> "))
-		block = append(block, l)
-		if strings.HasPrefix(text, "|") {
-			end()
-		}
+		blank = text == ""
 	}
-	end()
+	end(false)
 	return list
 }
 
-// cutBlock cuts the lines of one paragraph.
-func cutBlock(path, heading string, block []line) []sentence {
+// cutBlock cuts the lines of one paragraph. A line of code is one piece.
+func cutBlock(block []line, code bool) []sentence {
 	var text strings.Builder
 	starts := make([]int, 0, len(block)) // byte offset of each line
 	for _, l := range block {
@@ -72,7 +127,7 @@ func cutBlock(path, heading string, block []line) []sentence {
 	from := 0
 	for i, r := range whole {
 		to := i + utf8.RuneLen(max(r, 0))
-		if to < len(whole) && !ends(whole, i, r) {
+		if to < len(whole) && (code || !ends(whole, i, r)) {
 			continue
 		}
 		if to >= len(whole) {
@@ -85,7 +140,11 @@ func cutBlock(path, heading string, block []line) []sentence {
 			for n+1 < len(starts) && starts[n+1] <= begin {
 				n++
 			}
-			list = append(list, sentence{path, heading, piece, block[n].n})
+			e := n
+			for e+1 < len(starts) && starts[e+1] < to {
+				e++
+			}
+			list = append(list, sentence{text: piece, line: block[n].n, end: block[e].n})
 		}
 		from = to
 	}

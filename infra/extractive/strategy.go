@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // strategy is how one tool is used: what to ask it, as the state of the turn
@@ -33,6 +34,10 @@ func init() {
 		{tool: "grep_files", phase: phaseSearch, ask: askGrep, take: takeGrep},
 		{tool: "read_file", phase: phaseRead, ask: askRead, take: takeRead},
 	}
+}
+
+func isFileTool(name string) bool {
+	return slices.ContainsFunc(strategies, func(s strategy) bool { return s.tool == name })
 }
 
 // next gives the calls to make now; none means that it is time to answer.
@@ -81,57 +86,193 @@ func (t *turn) plan(calls []request) string {
 
 func askList(*turn) []map[string]any { return []map[string]any{{}} }
 
-// askGrep searches for the terms, and once more for their beginnings when that
-// found nothing.
+// askGrep searches prose for lines that have several of the terms, then for
+// those that have any; everything, when prose has too little; and the terms'
+// beginnings, when nothing was found. A search lists files by name and ends
+// where it has enough, so narrow ones come first.
 func askGrep(t *turn) []map[string]any {
-	asks := []map[string]any{{"pattern": pattern(t.terms, 0), "max_results": 100}}
-	if t.made[callKey("grep_files", encode(asks[0]))] && len(t.evidence.hits) == 0 {
-		if loose := pattern(t.terms, 4); loose != asks[0]["pattern"] {
-			asks = append(asks, map[string]any{"pattern": loose, "max_results": 100})
+	var asks []map[string]any
+	asked := true
+	add := func(pattern, glob string) {
+		if pattern == "" {
+			return
 		}
+		ask := map[string]any{"pattern": pattern, "max_results": 200}
+		if glob != "" {
+			ask["glob"] = glob
+		}
+		asked = asked && t.made[callKey("grep_files", encode(ask))]
+		asks = append(asks, ask)
+	}
+	any := pattern(t.terms, 0)
+	add(together(t.terms, 3), proseGlob)
+	add(together(t.terms, 2), proseGlob)
+	add(any, proseGlob)
+	if !asked || t.covered() {
+		return asks
+	}
+	add(together(t.terms, 2), "")
+	add(any, "")
+	if loose := pattern(t.terms, 4); asked && len(t.evidence.hits) == 0 && loose != any {
+		add(loose, "")
 	}
 	return asks
+}
+
+// covered tells whether a place in prose has most of what the question asks.
+func (t *turn) covered() bool {
+	var texts [][]float64
+	hits := t.evidence.distinct()
+	for _, h := range hits {
+		texts = append(texts, t.strengths(t.without(h.text)))
+	}
+	weight := t.weights(texts)
+	whole := 0.0
+	for _, w := range weight {
+		whole += w
+	}
+	for i, h := range hits {
+		if k := kindOf(h.path); !k.code && k.factor >= 0.8 && dot(texts[i], weight) >= 0.6*whole {
+			return true
+		}
+	}
+	return false
+}
+
+// together is a pattern for lines that have n different words of the question,
+// in any order; "" if there are fewer or they are too long.
+func together(terms []term, n int) string {
+	var groups [][]term
+	for _, t := range terms {
+		if last := len(groups) - 1; t.han && last >= 0 && groups[last][0].word == t.word {
+			groups[last] = append(groups[last], t)
+		} else {
+			groups = append(groups, []term{t})
+		}
+	}
+	if len(groups) < n || n > 2 && len(groups) > 4 {
+		return ""
+	}
+	for _, also := range []bool{n == 2, false} {
+		if p := togetherOf(groups, n, also); len(p) <= maxPattern {
+			return p
+		}
+	}
+	return ""
+}
+
+// grouped puts an alternation in parentheses.
+func grouped(pattern string) string {
+	if i := strings.Index(pattern, "|"); i < 0 || strings.HasPrefix(pattern, `\b(?:`) && strings.Index(pattern, ")") == len(pattern)-1 {
+		return pattern
+	}
+	return "(?:" + pattern + ")"
+}
+
+func togetherOf(groups [][]term, n int, also bool) string {
+	parts := make([]string, len(groups))
+	for i, g := range groups {
+		parts[i] = grouped(alternatives(g, also, 0))
+	}
+	var list []string
+	if n == 2 {
+		for i := range parts {
+			others := slices.Delete(slices.Clone(parts), i, i+1)
+			if len(others) > 1 {
+				list = append(list, parts[i]+".*(?:"+strings.Join(others, "|")+")")
+			} else {
+				list = append(list, parts[i]+".*"+others[0])
+			}
+		}
+		return strings.Join(list, "|")
+	}
+	for i := range parts {
+		for j := range parts {
+			for k := range parts {
+				if i != j && j != k && i != k {
+					list = append(list, parts[i]+".*"+parts[j]+".*"+parts[k])
+				}
+			}
+		}
+	}
+	return strings.Join(list, "|")
 }
 
 // maxPattern is below what search tools take, in bytes.
 const maxPattern = 400
 
-// pattern is an alternation of the terms: words from their start, characters
-// anywhere. With prefix > 0 of a word only so many bytes count.
-func pattern(terms []term, prefix int) string {
+// pattern is an alternation of the terms and of words like them, as far as
+// there is room. With prefix > 0 of a word only so many bytes count.
+func pattern(terms []term, prefix int) string { return alternatives(terms, prefix == 0, prefix) }
+
+// alternatives gives words from their start, characters anywhere.
+func alternatives(terms []term, also bool, prefix int) string {
 	var words, characters []string
 	size := 0
-	for _, t := range terms {
+	add := func(t term) {
 		text := t.text
-		if !t.han && prefix > 0 && isASCII(text) && len(text) > prefix {
+		if !t.han && !t.raw && prefix > 0 && isASCII(text) && len(text) > prefix {
 			text = text[:prefix]
 		}
 		text = regexp.QuoteMeta(text)
-		if size += len(text) + 1; size > maxPattern {
-			break
+		if t.raw {
+			text = strings.NewReplacer("_", "[_ -]?", "-", "[_ -]?").Replace(text)
 		}
-		if t.han || !isASCII(text) {
-			characters = append(characters, text)
-		} else if !slices.Contains(words, text) {
+		if size+len(text)+1 > maxPattern-10 || slices.Contains(words, text) || slices.Contains(characters, text) {
+			return
+		}
+		size += len(text) + 1
+		if isASCII(text) {
 			words = append(words, text)
+		} else {
+			characters = append(characters, text)
 		}
 	}
-	if len(words) > 0 {
+	for _, t := range terms {
+		add(t)
+	}
+	if also {
+		for _, t := range terms {
+			for _, s := range synonyms[t.text] {
+				add(s)
+			}
+		}
+	}
+	switch {
+	case len(words) == 1:
+		characters = append([]string{`\b` + words[0]}, characters...)
+	case len(words) > 1:
 		characters = append([]string{`\b(?:` + strings.Join(words, "|") + `)`}, characters...)
 	}
 	return strings.Join(characters, "|")
 }
 
-// readBefore and readLines are the window around a hit.
+// The windows around a hit: readBefore lines above it, readLines in all, and
+// fewer where lines are long.
 const (
 	readBefore = 30
 	readLines  = 120
+	longLine   = 150
 )
 
-// askRead reads the best files, or where the search found nothing the files
-// whose names fit, or the only few that there are.
+// askRead reads the best places, four more when those answer nothing, and where
+// the search found nothing the files whose names fit, or the only few that there
+// are.
 func askRead(t *turn) []map[string]any {
-	places := t.evidence.best(t.terms, 3)
+	asks := readings(t, 4)
+	for _, a := range asks {
+		if !t.made[callKey("read_file", encode(a))] {
+			return asks
+		}
+	}
+	if len(t.quotes()) == 0 {
+		return readings(t, 8)
+	}
+	return asks
+}
+
+func readings(t *turn, n int) []map[string]any {
+	places := t.evidence.best(t.query, n)
 	if len(places) == 0 {
 		for _, path := range t.evidence.files {
 			if t.matches(path) || len(t.evidence.files) <= 3 {
@@ -140,13 +281,21 @@ func askRead(t *turn) []map[string]any {
 		}
 		places = places[:min(len(places), 3)]
 	}
+	long := map[place]bool{}
+	for _, h := range t.evidence.hits {
+		long[place{h.path, h.n}] = utf8.RuneCountInString(h.text) > longLine
+	}
 	var asks []map[string]any
 	for _, p := range places {
-		asks = append(asks, map[string]any{"path": p.path, "offset": max(1, p.line-readBefore), "limit": readLines})
+		before, limit := readBefore, readLines
+		if long[p] {
+			before, limit = readBefore/3, readLines/3
+		}
+		asks = append(asks, map[string]any{"path": p.path, "offset": max(1, p.line-before), "limit": limit})
 	}
 	return asks
 }
 
 func (t *turn) matches(text string) bool {
-	return slices.ContainsFunc(found(t.terms, text), func(b bool) bool { return b })
+	return slices.ContainsFunc(t.strengths(text), func(x float64) bool { return x > 0 })
 }

@@ -1,6 +1,7 @@
 package extractive
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -11,6 +12,7 @@ type term struct {
 	text string // as compared, lower case
 	word string // as asked
 	han  bool   // matches anywhere, not only at the start of a word
+	raw  bool   // so does it: a name such as page_size, a phrase
 }
 
 // maxTerms bounds the work for long questions.
@@ -25,7 +27,7 @@ hello hi thanks explain describe mean means`)
 
 // stopRunes are Chinese words that carry no subject, longest first where one
 // begins another.
-var stopRunes = strings.NewReplacer(pairs(`为什么 怎么样 怎么办 是不是 能不能 可不可以 有没有 是什么 请问一下 请问 告诉 什么 怎么 怎样 如何 多少 哪些 哪里 哪个 哪一 多久 几天 几个
+var stopRunes = strings.NewReplacer(pairs(`为什么 怎么样 怎么办 是不是 能不能 可不可以 有没有 是什么 请问一下 请问 告诉 之后 以后 之前 以前 然后 时候 什么 怎么 怎样 如何 多少 哪些 哪里 哪个 哪一 多久 多长时间 几天 几个
 可以 需要 应该 能够 是否 一下 我们 你们 他们 它们 我 你 您 他 她 它 这个 那个 这些 那些 关于 以及 或者 还是 如果 的话 文件 文档 查找 帮忙 帮 请
 的 了 吗 呢 吧 啊 呀 么 是 在 有 和 与 或 就 都 也 还 要 会 能 对 从 到 被 把 给 让 用 于 之 其 及 并 但 而 且 谁 何 几 哪 这 那 说 想 很 最 更 可`)...)
 
@@ -67,6 +69,10 @@ func termsOf(question string) []term {
 			seen[t.text] = true
 			list = append(list, t)
 		}
+	}
+	for _, name := range names.FindAllString(question, -1) {
+		add(term{text: strings.ToLower(name), word: name, raw: true})
+		question = strings.Replace(question, name, " ", 1)
 	}
 	if hasHan(question) {
 		question = stopRunes.Replace(question)
@@ -143,28 +149,62 @@ func stemOf(w string) string {
 	return w
 }
 
-// found tells for each term whether text has it.
-func found(terms []term, text string) []bool {
-	text = strings.ToLower(text)
-	var stems []string
-	hits := make([]bool, len(terms))
-	for i, t := range terms {
-		if t.han {
-			hits[i] = strings.Contains(text, t.text)
-			continue
-		}
-		if stems == nil {
-			stems = []string{""}
-			for _, w := range runs(text) {
-				stems = append(stems, stemOf(w))
-			}
-		}
-		for _, s := range stems {
-			if s == t.text || len(t.text) >= 4 && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
-				hits[i] = true
-				break
-			}
+// names are written with signs inside, such as page_size or read-only.
+var names = regexp.MustCompile(`[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+`)
+
+var signs = strings.NewReplacer("_", " ", "-", " ")
+
+// bag is a text made ready for looking up terms.
+type bag struct {
+	lower, spaced string
+	stems         []string
+}
+
+func bagOf(text string) bag {
+	b := bag{lower: strings.ToLower(text)}
+	b.spaced = signs.Replace(b.lower)
+	seen := map[string]bool{}
+	add := func(w string) {
+		if s := stemOf(strings.ToLower(w)); !seen[s] {
+			seen[s] = true
+			b.stems = append(b.stems, s)
 		}
 	}
-	return hits
+	for _, w := range runs(text) {
+		add(w)
+		for _, part := range humps(w) {
+			add(part)
+		}
+	}
+	return b
+}
+
+// humps gives the parts of a name such as ToolApprovalTimeout, none for a plain
+// word.
+func humps(w string) []string {
+	var parts []string
+	from, lower := 0, false
+	for i, r := range w {
+		if unicode.IsUpper(r) && lower {
+			parts = append(parts, w[from:i])
+			from = i
+		}
+		lower = unicode.IsLower(r) || unicode.IsDigit(r)
+	}
+	if from > 0 {
+		parts = append(parts, w[from:])
+	}
+	return parts
+}
+
+func (b bag) has(t term) bool {
+	if t.han || t.raw {
+		return strings.Contains(b.lower, t.text) || t.raw && strings.Contains(b.spaced, signs.Replace(t.text))
+	}
+	for _, s := range b.stems {
+		if s == t.text || len(t.text) >= 4 && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
+			return true
+		}
+	}
+	return false
 }

@@ -10,10 +10,11 @@ import (
 
 // turn is the question that a request is about and what was done for it so far.
 type turn struct {
-	question string
+	query
+	text     string // the question
 	chinese  bool
-	terms    []term
 	tools    map[string]bool
+	folder   bool // a tool for files was offered, or has been used
 	parallel bool
 	made     map[string]bool // calls made, by callKey
 	rounds   int
@@ -37,6 +38,7 @@ func readTurn(req handlers.ModelRequest) *turn {
 	t := &turn{tools: map[string]bool{}, made: map[string]bool{}, parallel: req.Parallel}
 	for _, d := range req.Tools {
 		t.tools[d.Name] = true
+		t.folder = t.folder || isFileTool(d.Name)
 	}
 	start := -1
 	for i, m := range req.Messages {
@@ -53,18 +55,19 @@ func readTurn(req handlers.ModelRequest) *turn {
 	}
 	asked = mustUse.ReplaceAllString(asked, "")
 	sections := handedOver.FindAllStringSubmatchIndex(asked, -1)
-	t.question = asked
+	t.text = asked
 	if len(sections) > 0 {
-		t.question = asked[:sections[0][0]]
+		t.text = asked[:sections[0][0]]
 	}
-	t.question = strings.TrimSpace(t.question)
-	t.chinese = hasHan(t.question)
-	t.terms = termsOf(t.question)
+	t.text = strings.TrimSpace(t.text)
+	t.chinese = hasHan(t.text)
+	t.query = queryOf(t.text)
 	for i, s := range sections {
 		end := len(asked)
 		if i+1 < len(sections) {
 			end = sections[i+1][0]
 		}
+		t.folder = t.folder || isFileTool(asked[s[2]:s[3]])
 		t.evidence.take(asked[s[2]:s[3]], "", asked[s[1]:end])
 	}
 
@@ -78,6 +81,7 @@ func readTurn(req handlers.ModelRequest) *turn {
 			for _, c := range m.Calls {
 				t.made[callKey(c.Name, compact(c.Arguments))] = true
 				arguments[c.ID] = c.Arguments
+				t.folder = t.folder || isFileTool(c.Name)
 			}
 		case handlers.RoleTool:
 			t.evidence.take(m.Name, arguments[m.CallID], m.Content)

@@ -1,0 +1,51 @@
+package extractive
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+// kind says how a file is cut and what its sentences are worth as an answer:
+// prose is written for readers, code is not, least of all that of tests.
+type kind struct {
+	code    bool
+	comment *regexp.Regexp // what begins a line of comment, in code
+	factor  float64        // for prose, and for comments of code
+}
+
+// worth of a line of code, relative to a comment beside it.
+const codeLine = 0.5
+
+var (
+	// proseGlob is proseNames for the search tool.
+	proseGlob = "{*.{md,mdx,markdown,txt,rst,adoc,org,tex,html,htm,MD,TXT},README*,LICENSE*,NOTICE*}"
+
+	slashComment = regexp.MustCompile(`^\s*(?:///?|/\*\*?|\*/?)\s?`)
+	hashComment  = regexp.MustCompile(`^\s*(?:#+|--+|;+)\s?`)
+	testPath     = regexp.MustCompile(`(?i)(?:^|/)(?:tests?|specs?|testdata|fixtures?|mocks?|vendor|third_party|golden)/|[_.-](?:test|spec|golden)\.|\.golden$|(?:^|/)test_`)
+	minorPath    = regexp.MustCompile(`(?i)(?:^|/)(?:license|licence|notice|copying|changelog|changes|history)[^/]*$`)
+)
+
+func kindOf(name string) kind {
+	k := kind{factor: 1}
+	switch strings.ToLower(path.Ext(name)) {
+	case ".md", ".mdx", ".markdown", ".txt", ".rst", ".adoc", ".org", ".tex", ".html", ".htm", "":
+	case ".csv", ".tsv", ".log":
+		k.factor = 0.8
+	case ".py", ".rb", ".sh", ".yaml", ".yml", ".toml", ".ini", ".conf", ".mk", ".sql", ".lua", ".r", ".pl", ".env", ".tf":
+		k.code, k.comment, k.factor = true, hashComment, 0.75
+	default:
+		k.code, k.comment, k.factor = true, slashComment, 0.75
+	}
+	switch base := path.Base(name); {
+	case base == "Makefile" || base == "Dockerfile":
+		k.code, k.comment, k.factor = true, hashComment, 0.75
+	case minorPath.MatchString(name):
+		k.factor *= 0.6
+	}
+	if testPath.MatchString(name) {
+		k.factor *= 0.6
+	}
+	return k
+}
