@@ -134,7 +134,7 @@ func TestInterrupt(t *testing.T) {
 // answer that counts, and nothing that was shown before it.
 func TestAskPrintsTheAnswerOnly(t *testing.T) {
 	l := newLab(t, nil, scripted.Say(scripted.Text("I will look first. "), call("c1", "look", `{"at":"x"}`)),
-		scripted.Stream(append(scripted.Chunks("m", scripted.Text("Half an ans")), scripted.Reset())...), say("Final ", "answer."))
+		scripted.Stream(scripted.Data(`{"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}`), scripted.Reset()), say("Final ", "answer."))
 	r := refold(t, "--data", l.s.Data, "ask", "q")
 	if r.code != 0 || r.stdout != "Final answer.\n" {
 		t.Errorf("exit %d, standard output %q\n%s", r.code, r.stdout, r.stderr)
