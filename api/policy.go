@@ -51,6 +51,8 @@ var policies = map[string]string{
 	"PUT /api/v1/tenants/{tenant}/api-keys/{key}":       noKey,
 	"DELETE /api/v1/tenants/{tenant}/api-keys/{key}":    noKey,
 	"GET /api/v1/agent/tool-approvals":                  noKey, // a person answers approvals
+	"GET /api/v1/views":                                 noKey,
+	"POST /api/v1/views/{view}/rebuild":                 noKey,
 	"POST /api/v1/agent/tool-approvals/{approval}":      noKey,
 }
 

@@ -21,6 +21,7 @@ type settings struct {
 	Ledger                                     string
 	Gate                                       string
 	Heartbeat, Write, Read, Approval, RunLimit int // ms
+	Rate, ChatRate                             string
 }
 
 // process is a running server.
