@@ -37,6 +37,7 @@ var policies = map[string]string{
 	"DELETE /api/v1/messages/{session}/{message}":       key.Chat,
 	"POST /api/v1/messages/search":                      key.MessageHistory,
 	"GET /api/v1/messages/chat-history-stats":           key.MessageHistory,
+	"GET /api/v1/usage":                                 key.MessageHistory,
 	"GET /api/v1/tool-log":                              key.MessageHistory,
 	"GET /api/v1/runs":                                  key.MessageHistory,
 	"GET /api/v1/runs/{run}":                            key.MessageHistory,

@@ -106,6 +106,7 @@ func (a *API) Handler() http.Handler {
 		r.Get("/messages/{session}/load", a.loadMessages)
 		r.Get("/agent/tool-approvals", a.listApprovals)
 		r.Post("/agent/tool-approvals/{approval}", a.resolveApproval)
+		r.Get("/usage", a.usage)
 		r.Get("/tool-log", a.listTools)
 		r.Get("/runs", a.listRuns)
 		r.Get("/runs/{run}", a.getRun)

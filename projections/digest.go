@@ -21,7 +21,11 @@ func Digest(ctx context.Context, d Documents, p Projection, tenants ...string) (
 	h := sha256.New()
 	var c Content
 	for _, tenant := range tenants {
-		for _, collection := range []string{p.ID(), p.ID() + "." + StepCollection, p.ID() + "." + turnsCollection} {
+		for _, kind := range []string{"", StepCollection, turnsCollection, UsageByRun, UsageBySession} {
+			collection := p.ID()
+			if kind != "" {
+				collection += "." + kind
+			}
 			if err := c.read(ctx, d, h, collection, tenant); err != nil {
 				return c, fmt.Errorf("read %s: %w", collection, err)
 			}
