@@ -27,8 +27,7 @@ type actor struct {
 	seen    atomic.Int64 // newest version that anybody told us about
 
 	r        *commands.Run
-	history  []run.Message
-	loaded   bool // history
+	requests atomic.Pointer[prompt] // builds the requests; nil until the earlier turns are read
 	inflight map[string]*effort
 	done     chan finished
 	folded   atomic.Int64
@@ -165,7 +164,7 @@ func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) 
 		*reports = append(*reports, recovered...)
 	}
 	events, err := a.r.Do(ctx, a.caller(), "runner", func(s run.State) ([]run.Command, error) {
-		return a.plan(s, *reports)
+		return a.plan(ctx, s, *reports)
 	})
 	if err != nil {
 		return false, err
@@ -223,7 +222,7 @@ func (a *actor) caller() commands.Caller {
 
 // plan lists the reports and then the claims that are due after them. It has
 // no effects: after a lost race it is asked again.
-func (a *actor) plan(s run.State, reports []run.Command) ([]run.Command, error) {
+func (a *actor) plan(ctx context.Context, s run.State, reports []run.Command) ([]run.Command, error) {
 	out := append([]run.Command(nil), reports...)
 	_, s, err := run.DecideAll(s, out...)
 	if err != nil {
@@ -234,7 +233,7 @@ func (a *actor) plan(s run.State, reports []run.Command) ([]run.Command, error) 
 	}
 	// A refused call may free the next one, so look again after each.
 	for range run.MaxCalls + 1 {
-		cmds := a.claims(s)
+		cmds := a.claims(ctx, s)
 		if len(cmds) == 0 {
 			break
 		}
@@ -246,14 +245,13 @@ func (a *actor) plan(s run.State, reports []run.Command) ([]run.Command, error) 
 	return out, nil
 }
 
-func (a *actor) claims(s run.State) []run.Command {
+func (a *actor) claims(ctx context.Context, s run.State) []run.Command {
 	m := a.moment()
 	var out []run.Command
 	for _, e := range run.Due(s, m) {
 		switch e := e.(type) {
 		case run.CallModel:
-			out = append(out, run.ClaimModel{Moment: m, Round: e.Round, Attempt: e.Attempt, Purpose: e.Purpose,
-				Deadline: m.Now.Add(a.modelTimeout(s, m.Now) + run.ClaimGrace)})
+			out = append(out, a.claimModel(ctx, s, m, e))
 		case run.CallTool:
 			out = append(out, a.claimTool(s, m, e))
 		case run.LapseApproval:
@@ -263,6 +261,40 @@ func (a *actor) claims(s run.State) []run.Command {
 		}
 	}
 	return out
+}
+
+// claimModel is the claim of a model call, or what must come before it: a summary
+// of older messages.
+func (a *actor) claimModel(ctx context.Context, s run.State, m run.Moment, e run.CallModel) run.Command {
+	claim := run.ClaimModel{Moment: m, Round: e.Round, Attempt: e.Attempt, Purpose: e.Purpose,
+		Deadline: m.Now.Add(a.modelTimeout(s, e.Purpose, m.Now) + run.ClaimGrace)}
+	if e.Purpose == run.PurposeMemory {
+		return claim
+	}
+	p, err := a.prompt(ctx, s)
+	if err != nil {
+		return claim // unmeasured; the call meets the fault again and reports it
+	}
+	_, fit, _ := p.request(s.Next(), e.Purpose)
+	if e.Purpose == run.PurposeRound && fit.cover.messages > 0 && s.MemoryDue(fit.full) {
+		return run.MeasureContext{Moment: m, Tokens: fit.full, From: fit.cover.from, To: fit.cover.to, Messages: fit.cover.messages}
+	}
+	claim.Size, claim.Counted, claim.Dropped = fit.size, fit.counted, fit.dropped
+	return claim
+}
+
+// prompt gives what builds the requests of the run; the earlier turns are read
+// for it once, since they are over and do not change.
+func (a *actor) prompt(ctx context.Context, s run.State) (*prompt, error) {
+	if p := a.requests.Load(); p != nil {
+		return p, nil
+	}
+	past, err := a.loadPast(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	a.requests.CompareAndSwap(nil, newPrompt(a.runner.counter(), s, past))
+	return a.requests.Load(), nil
 }
 
 func (a *actor) claimTool(s run.State, m run.Moment, e run.CallTool) run.Command {
@@ -344,7 +376,10 @@ func (a *actor) begin(ctx context.Context, events []run.Event) {
 	for _, e := range events {
 		switch e := e.(type) {
 		case run.ModelCallStarted:
-			a.start(ctx, modelName(e.Call), a.modelTimeout(s, e.At), nil, func(ctx context.Context) run.Command {
+			a.start(ctx, modelName(e.Call), a.modelTimeout(s, e.Purpose, e.At), nil, func(ctx context.Context) run.Command {
+				if e.Purpose == run.PurposeMemory {
+					return a.callMemory(ctx, s, e)
+				}
 				return a.callModel(ctx, s, e)
 			}, func(p any) run.Command {
 				return run.RecordFailure{Call: e.Call, Code: "internal", Message: "an internal error ended the model call; see the log", Now: a.moment().Now}
@@ -484,8 +519,11 @@ func (a *actor) retryLater(ctx context.Context, d time.Duration) {
 		cancel: a.runner.Clock.AfterFunc(d, func() { a.runner.wake(ctx, a.key, a.session, 0) })}
 }
 
-func (a *actor) modelTimeout(s run.State, now time.Time) time.Duration {
+func (a *actor) modelTimeout(s run.State, purpose string, now time.Time) time.Duration {
 	d := s.Start.Limits.ModelDeadline()
+	if purpose == run.PurposeMemory {
+		d = min(d, run.MemoryTimeout)
+	}
 	if end := s.Start.Deadline; !end.IsZero() && s.Synthesis == "" {
 		d = max(time.Millisecond, min(d, end.Sub(now)))
 	}

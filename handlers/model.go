@@ -20,19 +20,23 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 	fail := run.RecordFailure{Call: claim.Call}
 	finish := func(err *ModelError, segments []run.Segment) run.Command {
 		fail.Code, fail.Status, fail.Message = err.Code, err.Status, err.Message
-		fail.Transient, fail.RetryAfter = err.Transient, err.RetryAfter
+		fail.Transient, fail.RetryAfter, fail.Limit, fail.Requested = err.Transient, err.RetryAfter, err.Limit, err.Requested
 		fail.Text, fail.Reasoning, fail.Shown = run.Compact(segments)
 		fail.Now = r.Clock.Now().UTC()
 		return fail
 	}
-	if err := a.loadHistory(ctx, s); err != nil {
-		return finish(&ModelError{Code: "history", Message: "the earlier turns of the session can't be read: " + err.Error(), Transient: true}, nil)
+	p, err := a.prompt(ctx, s)
+	if err != nil {
+		return finish(historyError(err), nil)
 	}
 	model, err := r.Models.Model(s.Start.Agent.Model)
 	if err != nil {
 		return finish(asModelError(err), nil)
 	}
-	req := a.request(s, claim.Purpose)
+	req, _, err := p.request(s, claim.Purpose)
+	if err != nil {
+		return finish(asModelError(err), nil)
+	}
 	show := &shower{state: s, began: claim.At, now: r.Clock.Now, tool: claim.Purpose == run.PurposeRound,
 		out: newDeltaWriter(r.Commands.Deltas, a.key.tenant, run.DeltaID(a.key.run, claim.Call), r.Commands.NewID,
 			func() event.Envelope {
@@ -48,7 +52,11 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 		lost.Text, lost.Reasoning, lost.Shown = run.Compact(show.segments)
 		return lost
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		return finish(&ModelError{Code: "timeout", Message: "the model did not finish within " + s.Start.Limits.ModelDeadline().String(), Transient: true}, show.segments)
+		text := "the model did not finish within " + s.Start.Limits.ModelDeadline().String()
+		if d := s.Start.Deadline; !d.IsZero() && !now.Before(d) {
+			text = "the run's deadline passed while the model was answering"
+		}
+		return finish(&ModelError{Code: "timeout", Message: text, Transient: true}, show.segments)
 	case errors.Is(err, errFenced), err != nil && ctx.Err() != nil:
 		// Fenced and yet alive: whoever closed the stream died before the fact
 		// that it wanted to append, so the call is made again.

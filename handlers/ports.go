@@ -111,7 +111,8 @@ type ModelUsage = run.Usage
 // timeout, connection, server_error, bad_response (not the protocol: HTML, no
 // JSON), incomplete (the stream broke off before a finish reason), unauthorized,
 // not_found, bad_request, context_overflow, stalled (no data event for too
-// long), not_configured. Message is for people: what happened and what to do;
+// long), not_configured, too_long (nothing was sent: the question alone exceeds
+// the window). Message is for people: what happened and what to do;
 // it never holds keys.
 type ModelError struct {
 	Code       string
@@ -119,6 +120,9 @@ type ModelError struct {
 	Message    string
 	Transient  bool          // another attempt may succeed
 	RetryAfter time.Duration // asked for by the provider, 0 if not
+	// Limit and Requested are the tokens that a provider named with
+	// context_overflow: of its window, and of the request; 0 if it named none.
+	Limit, Requested int
 }
 
 func (e *ModelError) Error() string {

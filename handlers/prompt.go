@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -12,38 +11,19 @@ import (
 	"refold/domain/tool"
 )
 
-// loadHistory folds the earlier turns of the session that the run was started
-// with. They are over and do not change, so they are read once.
-func (a *actor) loadHistory(ctx context.Context, s run.State) error {
-	if a.loaded {
-		return nil
-	}
-	for _, id := range s.Start.History {
-		r, err := a.runner.Commands.OpenRun(ctx, a.key.tenant, id)
-		if err != nil {
-			return err
-		}
-		a.history = append(a.history, r.State.Turn()...)
-	}
-	a.loaded = true
-	return nil
-}
-
 // request builds everything that a model call depends on, from the record alone.
-func (a *actor) request(s run.State, purpose string) ModelRequest {
+func (p *prompt) request(s run.State, purpose string) (ModelRequest, fitted, error) {
 	req := ModelRequest{Temperature: s.Start.Agent.Temperature, MaxTokens: s.Start.Agent.MaxTokens}
 	if purpose == run.PurposeSynthesis {
-		req.Messages = synthesisMessages(s)
-		return req
+		fit, err := p.synthesis(s)
+		req.Messages = fit.messages
+		return req, fit, err
 	}
 	req.Thinking = s.Start.Agent.Thinking
 	req.Tools, req.Parallel = s.Start.Tools, true
-	messages := []ModelMessage{{Role: RoleSystem, Content: s.Start.Agent.SystemPrompt}}
-	messages = appendTranscript(messages, a.history)
-	messages = append(messages, ModelMessage{Role: RoleUser, Content: userTurn(s)})
-	messages = appendTranscript(messages, s.Transcript())
-	req.Messages = sanitize(messages)
-	return req
+	fit, err := p.round(s)
+	req.Messages = fit.messages
+	return req, fit, err
 }
 
 // userTurn is the question with the context of this turn in front of it. It is
@@ -129,10 +109,6 @@ func sanitize(in []ModelMessage) []ModelMessage {
 	return out
 }
 
-// synthesisMaxRunes bounds the tool results that a synthesis is given. The
-// newest are kept whole as long as they fit; older ones are cut.
-const synthesisMaxRunes = 120_000
-
 const synthesisInstruction = `No further tools can be used. Write the best possible answer to the question below from the results above.
 1. Use what was retrieved; do not invent anything.
 2. Structure the answer clearly.
@@ -140,20 +116,3 @@ const synthesisInstruction = `No further tools can be used. Write the best possi
 4. Write in the language of the question.
 
 Question: `
-
-// synthesisMessages asks for an answer from what tools have returned so far.
-func synthesisMessages(s run.State) []ModelMessage {
-	out := []ModelMessage{{Role: RoleSystem, Content: s.Start.Agent.SystemPrompt}, {Role: RoleUser, Content: userTurn(s)}}
-	results := s.ToolResults()
-	left := synthesisMaxRunes
-	for i := len(results) - 1; i >= 0; i-- {
-		text, _ := tool.Truncate(results[i].Content, max(left, 200))
-		left -= len([]rune(text))
-		results[i].Content = text
-	}
-	for _, m := range results {
-		out = append(out, ModelMessage{Role: RoleUser, Content: "Tool " + m.Name + " returned:\n" + framed(m)})
-	}
-	out = append(out, ModelMessage{Role: RoleUser, Content: synthesisInstruction + s.Asked()})
-	return sanitize(out)
-}

@@ -55,6 +55,7 @@ type Runner struct {
 	Models   Models
 	Tools    Toolbox
 	Blobs    Blobs
+	Tokens   TokenCounter // nil = a rough estimate
 	Clock    Clock
 	Log      *slog.Logger
 	Self     string // this process's instance id, the owner of its claims
@@ -66,6 +67,7 @@ type Runner struct {
 	gone   atomic.Pointer[[]string]
 	mu     sync.Mutex
 	ctx    context.Context // of the work of the present Run
+	early  []OpenRun       // woken before Run
 	actors map[runKey]*actor
 	parked map[runKey]parking
 	ending chan struct{} // closed when no new work is begun
@@ -99,6 +101,10 @@ func (r *Runner) Run(ctx context.Context, from event.Position, resume []OpenRun)
 	defer stopWork()
 	r.mu.Lock()
 	r.ctx = workCtx
+	r.mu.Unlock()
+	r.mu.Lock()
+	resume = append(resume, r.early...)
+	r.early = nil
 	r.mu.Unlock()
 	for _, o := range resume {
 		r.wake(workCtx, runKey{o.Tenant, o.Run}, o.Session, 0)
@@ -145,10 +151,13 @@ func (r *Runner) follow(ctx, workCtx context.Context, from event.Position) error
 func (r *Runner) SetGone(ids []string) { r.gone.Store(&ids) }
 
 // Wake makes sure that somebody looks at a run, for example because the owner of
-// its claim is gone. Before Run it does nothing.
+// its claim is gone. Before Run it is noted for then.
 func (r *Runner) Wake(o OpenRun) {
 	r.mu.Lock()
 	ctx := r.ctx
+	if ctx == nil {
+		r.early = append(r.early, o)
+	}
 	r.mu.Unlock()
 	if ctx != nil {
 		r.wake(ctx, runKey{o.Tenant, o.Run}, o.Session, 0)
@@ -266,6 +275,13 @@ func (r *Runner) Active() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.actors)
+}
+
+func (r *Runner) counter() TokenCounter {
+	if r.Tokens == nil {
+		return roughly{}
+	}
+	return r.Tokens
 }
 
 // sleep waits for d, the end of ctx, or the end of the runner; false means that

@@ -18,7 +18,7 @@ func decideClaimModel(s State, c ClaimModel) ([]Event, error) {
 		return nil, domain.Reject(domain.Invalid, "bad_claim", "a claim needs an owner and a deadline in the future")
 	}
 	return []Event{ModelCallStarted{Call: s.ModelCalls + 1, Round: c.Round, Attempt: c.Attempt, Purpose: c.Purpose,
-		Size: max(0, c.Size), Counted: max(0, c.Counted), Owner: c.Self, Deadline: c.Deadline, At: c.Now}}, nil
+		Size: max(0, c.Size), Counted: max(0, c.Counted), Dropped: max(0, c.Dropped), Owner: c.Self, Deadline: c.Deadline, At: c.Now}}, nil
 }
 
 func decideClaimTool(s State, c ClaimTool) ([]Event, error) {

@@ -31,7 +31,8 @@ type ClaimModel struct {
 	Moment
 	Round, Attempt int
 	Purpose        string
-	Size, Counted  int       // of the request, see ModelCallStarted
+	Size, Counted  int // of the request, see ModelCallStarted
+	Dropped        int
 	Deadline       time.Time // when the claim becomes void
 }
 

@@ -71,6 +71,7 @@ type ModelCallStarted struct {
 	Owner    string    `json:"owner"`
 	Size     int       `json:"size,omitempty"`
 	Counted  int       `json:"counted,omitempty"`
+	Dropped  int       `json:"dropped,omitempty"` // messages left out for lack of space
 	Deadline time.Time `json:"deadline"`
 	At       time.Time `json:"at"`
 }

@@ -208,7 +208,7 @@ func decideOverflow(s State, f ModelCallFailed, c RecordFailure) []Event {
 func (m memory) claimed(e ModelCallStarted) memory {
 	if e.Purpose == PurposeMemory {
 		m.calls++
-	} else if e.Size > 0 && e.Size < m.before {
+	} else if e.Size > 0 && e.Dropped == 0 && e.Size < m.before {
 		m.tired = false // it did help
 	}
 	return m

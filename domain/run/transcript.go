@@ -1,6 +1,8 @@
 package run
 
 import (
+	"encoding/json"
+
 	"refold/domain/tool"
 )
 
@@ -15,6 +17,9 @@ type Message struct {
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"` // of the tool, on tool messages
 	Untrusted bool           `json:"-"`              // Content is text from outside: frame it
+
+	Data   json.RawMessage `json:"-"` // of a tool message: the payload for the UI
+	Failed bool            `json:"-"` // of a tool message: the call failed
 }
 
 // Part is a piece of the conversation that is kept or left out as one: a
@@ -168,7 +173,7 @@ func (s State) result(c Call) Message {
 	def, _ := s.Tool(c.Name)
 	m := Message{Role: "tool", CallID: c.Call, Name: c.Name, Untrusted: def.Untrusted}
 	if c.Result != nil {
-		m.Content = c.Result.Output
+		m.Content, m.Data, m.Failed = c.Result.Output, c.Result.Data, !c.Result.Success
 	}
 	return m
 }
