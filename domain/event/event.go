@@ -35,7 +35,7 @@ var (
 	// build can read.
 	ErrNewerSchema = errors.New("event schema is newer than this build")
 	// ErrCorrupt says that stored bytes are not what was written.
-	ErrCorrupt = errors.New("stored event is damaged")
+	ErrCorrupt = errors.New("the record is damaged")
 	// ErrUnavailable says that the store cannot take or give events now (disk
 	// full, file locked, server away). Nothing was written; the request may be
 	// repeated with the same event ids.

@@ -24,7 +24,7 @@ func (a *App) everywhere(ctx context.Context, head event.Position, p projections
 			return err
 		}
 	}
-	documents := a.DB.Documents()
+	documents := a.Engine.Reading()
 	q.Collection, q.Limit = p.ID(), 1000
 	return projections.EachTenant(ctx, documents, func(name string) error {
 		q.Tenant, q.Cursor = name, ""

@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"refold/domain"
 	"refold/infra/app"
@@ -18,8 +20,9 @@ type Rebuild struct {
 
 // Help gives examples.
 func (Rebuild) Help() string {
-	return `Folds the whole log again and compares the result with what was there: they are
-equal, or exit code 5 says that they were not. The server must not be running.
+	return `Folds the whole log again. Without a running server the result is compared with
+what was there: they are equal, or exit code 5 says that they were not. A running
+server builds a copy beside the read model that is read, and switches to it.
 
 Examples:
   refold rebuild
@@ -28,11 +31,6 @@ Examples:
 
 // Run rebuilds.
 func (r Rebuild) Run(e *env) error {
-	if _, running := app.FindServer(e.ctx, e.config.Data); running {
-		return errors.New("a server is running on this record; stop it first, then rebuild")
-	}
-	c := e.config
-	c.Idle = true
 	var chosen []projections.Projection
 	known := map[string]projections.Projection{}
 	var names []string
@@ -50,6 +48,9 @@ func (r Rebuild) Run(e *env) error {
 	if len(chosen) == 0 {
 		chosen = projections.All()
 	}
+	if found, running := app.FindServer(e.ctx, e.config.Data); running {
+		return e.renew(&client{"http://" + found.Addr, found.LocalKey, e.cli.Tenant}, chosen)
+	}
 	db, err := app.OpenDatabase(e.ctx, e.config, false)
 	if err != nil {
 		return err
@@ -58,13 +59,60 @@ func (r Rebuild) Run(e *env) error {
 	return errors.Join(err, db.Close())
 }
 
+// renew lets the running server rebuild read models while they are read, one
+// after another, and shows how far it is.
+func (e *env) renew(c *client, chosen []projections.Projection) error {
+	for _, p := range chosen {
+		if err := c.call(e.ctx, http.MethodPost, "/api/v1/views/"+p.Name+"/rebuild", nil, nil); err != nil {
+			return err
+		}
+		events := int64(0)
+		for building := true; building; {
+			var views []struct {
+				Name, Broken string
+				Building     bool
+				Events       int64
+			}
+			if err := c.call(e.ctx, http.MethodGet, "/api/v1/views", nil, &views); err != nil {
+				return err
+			}
+			building = false
+			for _, v := range views {
+				if v.Name == p.Name && v.Building {
+					building, events = true, v.Events
+				}
+				if v.Name == p.Name && v.Broken != "" {
+					return fmt.Errorf("%s: %s", v.Name, v.Broken)
+				}
+			}
+			if building && terminal(e.err) {
+				fmt.Fprintf(e.err, "\r%s: %d events", p.Name, events)
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-e.ctx.Done():
+				return e.ctx.Err()
+			}
+		}
+		if terminal(e.err) {
+			fmt.Fprint(e.err, "\r\033[K")
+		}
+		if e.cli.JSON {
+			e.line(map[string]any{"read_model": p.ID(), "rebuilt": true})
+			continue
+		}
+		fmt.Fprintf(e.out, "%-10s rebuilt while it was read\n", p.Name)
+	}
+	return nil
+}
+
 func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 	engine := &projections.Engine{Store: db.Events(), Documents: db.Documents(), Log: e.config.Log, List: projections.All()}
 	if err := engine.CatchUp(e.ctx, projections.Tenants); err != nil {
 		return err
 	}
 	tenants := []string{domain.SystemTenant}
-	err := projections.EachTenant(e.ctx, db.Documents(), func(name string) error {
+	err := projections.EachTenant(e.ctx, engine.Reading(), func(name string) error {
 		tenants = append(tenants, name)
 		return nil
 	})
@@ -75,7 +123,7 @@ func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 		// The old view may lag behind the log: it is brought up to date first, so
 		// that the two can be compared. One that is broken can't be.
 		lag := engine.CatchUp(e.ctx, p)
-		before, err := projections.Digest(e.ctx, db.Documents(), p, tenants...)
+		before, err := projections.Digest(e.ctx, engine.Reading(), p, tenants...)
 		if err != nil {
 			return err
 		}
@@ -92,7 +140,7 @@ func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 		if err != nil {
 			return err
 		}
-		after, err := projections.Digest(e.ctx, db.Documents(), p, tenants...)
+		after, err := projections.Digest(e.ctx, engine.Reading(), p, tenants...)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/ncruces/go-sqlite3"
@@ -32,11 +33,23 @@ func problem(path, doing string, err error) error {
 		advice = "the file or its directory cannot be written; give this user the right to write both"
 	case errors.Is(err, sqlite3.CANTOPEN):
 		advice = "the file cannot be opened; check that its directory exists and that this user may use it"
+	case errors.Is(err, sqlite3.IOERR) && full(path):
+		advice = "the disk is full; free some space and try again, nothing was lost"
 	case errors.Is(err, sqlite3.IOERR):
 		advice = "the disk reported an error; check the disk and the system's log"
 	}
 	if advice == "" {
 		return fmt.Errorf("%w: %s %s: %w", kind, doing, path, err)
 	}
-	return fmt.Errorf("%w: %s %s: %s (%w)", kind, doing, path, advice, err)
+	return fmt.Errorf("%w: %s %s: %s (%w)", kind, doing, path, advice, plain{err})
 }
+
+// plain says an error of the driver once, on one line.
+type plain struct{ error }
+
+func (p plain) Error() string {
+	first, _, _ := strings.Cut(p.error.Error(), "\n")
+	return first
+}
+
+func (p plain) Unwrap() error { return p.error }

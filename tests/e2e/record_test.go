@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -33,8 +34,12 @@ func TestRecord(t *testing.T) {
 	if rest, code := follow.interrupt(t); code != 0 || rest != "" {
 		t.Errorf("events --follow: exit %d, %q\n%s", code, rest, follow.stderr)
 	}
-	if out := refold(t, "--data", l.s.Data, "rebuild"); out.code != 1 || !strings.Contains(out.stderr, "stop it first") {
-		t.Errorf("rebuild beside a server: exit %d\n%s", out.code, out.stderr)
+	before := l.messages(t, id)
+	if out := refold(t, "--data", l.s.Data, "rebuild"); out.code != 0 || !strings.Contains(out.stdout, "history    rebuilt while it was read") {
+		t.Errorf("rebuild beside a server: exit %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	if after := l.messages(t, id); !reflect.DeepEqual(before, after) {
+		t.Errorf("messages before and after:\n%+v\n%+v", before, after)
 	}
 	if out := refold(t, "--data", l.s.Data, "migrate"); out.code != 1 || !strings.Contains(out.stderr, "in use by process") {
 		t.Errorf("migrate beside a server: exit %d\n%s", out.code, out.stderr)

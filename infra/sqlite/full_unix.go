@@ -1,0 +1,18 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"path/filepath"
+	"syscall"
+)
+
+// full tells whether the disk of a file has no room for another page or two: the
+// driver reports that as a plain I/O error.
+func full(path string) bool {
+	var s syscall.Statfs_t
+	if syscall.Statfs(filepath.Dir(path), &s) != nil {
+		return false
+	}
+	return uint64(s.Bavail)*uint64(s.Bsize) < 64<<10
+}
