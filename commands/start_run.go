@@ -38,6 +38,9 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 	if post.Model != "" {
 		a.Model = post.Model
 	}
+	if w, has := c.Catalog.(Windows); has && a.MaxContextTokens <= 0 {
+		a.MaxContextTokens = w.ContextTokens(a.Model)
+	}
 	var tools []tool.Definition
 	if ok {
 		if tools, err = c.Catalog.Offer(ctx, tenant, a, post.Workspace); err != nil {
@@ -52,6 +55,10 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 	return r, err
 }
 
+// Windows is what a Catalog may also know: how many tokens a request to a model
+// and its reply may take; 0 = the default.
+type Windows interface{ ContextTokens(model string) int }
+
 func (c *Commands) snapshot(s session.State, post session.MessagePosted, place int, a agent.Agent, tools []tool.Definition) run.RunStarted {
 	now := c.Now().UTC()
 	language := run.LanguageOf(post.Query)
@@ -62,12 +69,13 @@ func (c *Commands) snapshot(s session.State, post session.MessagePosted, place i
 		Run: post.Run, Session: s.Created.Session, UserMessage: post.Message, Request: post.Request, Principal: post.Principal,
 		Channel: post.Channel, Query: post.Query, Language: language,
 		Agent: run.Agent{ID: a.ID, Name: a.Name, SystemPrompt: agent.Render(a.SystemPrompt, agent.Context{Now: now, Language: language}),
-			Model: a.Model, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools},
+			Model: a.Model, Fallbacks: a.Fallbacks, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools, KeepRetrieval: a.RetainRetrieval},
 		AgentHash: a.Hash(), Tools: tools, Workspace: post.Workspace,
-		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, ApprovalTimeout: a.ApprovalTimeout, MaxOutput: a.MaxOutput},
-		At:     now,
+		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, ApprovalTimeout: a.ApprovalTimeout, MaxOutput: a.MaxOutput,
+			ContextTokens: contextTokens(a.MaxContextTokens)},
+		At: now,
 	}
-	for i := place - 1; i >= 0 && len(e.History) < run.HistoryTurns; i-- {
+	for i := place - 1; i >= 0 && len(e.History) < historyTurns(a.HistoryTurns); i-- {
 		if s.Kept(s.Posts[i]) {
 			e.History = append(e.History, s.Posts[i].Run)
 		}
@@ -77,4 +85,22 @@ func (c *Commands) snapshot(s session.State, post session.MessagePosted, place i
 		e.Deadline = now.Add(a.RunTimeout).Truncate(time.Microsecond)
 	}
 	return e
+}
+
+// historyTurns is how many earlier turns a run sees.
+func historyTurns(n int) int {
+	switch {
+	case n < 0:
+		return 0
+	case n == 0:
+		return run.HistoryTurns
+	}
+	return min(n, run.MaxHistoryTurns)
+}
+
+func contextTokens(n int) int {
+	if n <= 0 {
+		return run.DefaultContextTokens
+	}
+	return n
 }

@@ -29,7 +29,7 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 	if err != nil {
 		return finish(historyError(err), nil)
 	}
-	model, err := r.Models.Model(s.Start.Agent.Model)
+	model, err := r.Models.Model(s.ModelName())
 	if err != nil {
 		return finish(asModelError(err), nil)
 	}

@@ -108,6 +108,8 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 		default:
 			f.hanging = true // the next fact of the append says whether the text is kept
 		}
+	case run.ModelSwitched:
+		w.settle("retry")
 	case run.Nudged:
 		if e.Reason != "loop" {
 			w.settle("repeat")

@@ -18,7 +18,8 @@ type Agent struct {
 	Description   string        `json:"description"`
 	SystemPrompt  string        `json:"system_prompt"` // with {{placeholders}}, see Render
 	Model         string        `json:"model"`
-	Temperature   float64       `json:"temperature"` // 0 to 2; negative is DefaultTemperature
+	Fallbacks     []string      `json:"fallback_models,omitempty"` // asked in order when the model fails for good
+	Temperature   float64       `json:"temperature"`               // 0 to 2; negative is DefaultTemperature
 	MaxTokens     int           `json:"max_completion_tokens"`
 	Thinking      bool          `json:"thinking"`
 	ParallelTools bool          `json:"parallel_tool_calls"`
@@ -29,6 +30,15 @@ type Agent struct {
 	MaxOutput     int           `json:"max_tool_output_chars"`
 	// ApprovalTimeout is how long a call waits for a person; 0 = the default.
 	ApprovalTimeout time.Duration `json:"approval_timeout,omitempty"`
+	// MaxContextTokens is the window that a request and its reply must fit; 0 =
+	// the model's own.
+	MaxContextTokens int `json:"max_context_tokens,omitempty"`
+	// HistoryTurns is how many earlier turns of the session the model sees; 0 =
+	// the default, negative = none.
+	HistoryTurns int `json:"history_turns,omitempty"`
+	// RetainRetrieval keeps old results of retrieval in the history. Else the
+	// model must search again, since sources may have changed.
+	RetainRetrieval bool `json:"retain_retrieval_history,omitempty"`
 }
 
 // DefaultTemperature stands for a negative temperature; 0 is a valid one.

@@ -33,15 +33,16 @@ type RunStarted struct {
 
 // Agent is the effective configuration of the agent at the start of the run.
 type Agent struct {
-	ID            string  `json:"id"`
-	Name          string  `json:"name"`
-	SystemPrompt  string  `json:"system_prompt"`
-	Model         string  `json:"model"` // name of a configured model
-	Temperature   float64 `json:"temperature"`
-	MaxTokens     int     `json:"max_tokens,omitempty"` // completion tokens, 0 = the provider's default
-	Thinking      bool    `json:"thinking"`
-	ParallelTools bool    `json:"parallel_tools"`
-	KeepRetrieval bool    `json:"keep_retrieval,omitempty"` // old results of retrieval stay in the history
+	ID            string   `json:"id"`
+	Name          string   `json:"name"`
+	SystemPrompt  string   `json:"system_prompt"`
+	Model         string   `json:"model"`               // name of a configured model
+	Fallbacks     []string `json:"fallbacks,omitempty"` // models to move on to, in order
+	Temperature   float64  `json:"temperature"`
+	MaxTokens     int      `json:"max_tokens,omitempty"` // completion tokens, 0 = the provider's default
+	Thinking      bool     `json:"thinking"`
+	ParallelTools bool     `json:"parallel_tools"`
+	KeepRetrieval bool     `json:"keep_retrieval,omitempty"` // old results of retrieval stay in the history
 }
 
 // Limits bound a run. The zero value of a field means its default in policy.go.
@@ -113,6 +114,15 @@ type ModelCallFailed struct {
 
 // CodeLost is the code of an attempt whose process died.
 const CodeLost = "lost"
+
+// ModelSwitched moves the run on to the next of its agent's fallback models,
+// because the one before has failed in a way that trying again does not mend.
+type ModelSwitched struct {
+	From   string    `json:"from"`
+	To     string    `json:"to"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
 
 // Nudged is a message to the model that nobody typed, for example after an
 // empty reply. Text is what the model reads.
@@ -322,6 +332,7 @@ func (RunStarted) event()         {}
 func (ModelCallStarted) event()   {}
 func (Thought) event()            {}
 func (ModelCallFailed) event()    {}
+func (ModelSwitched) event()      {}
 func (Nudged) event()             {}
 func (MessageSteered) event()     {}
 func (SynthesisRequested) event() {}

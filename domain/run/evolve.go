@@ -38,6 +38,10 @@ func Evolve(s State, e Event) State {
 			s.Failures++
 		}
 		s.RetryAt = e.RetryAt
+	case ModelSwitched:
+		s.Switches++
+		s.Failures, s.Lost = 0, 0
+		s.RetryAt = e.At
 	case Nudged:
 		s = s.settle()
 		if e.Reason == "loop" {

@@ -27,7 +27,8 @@ func decideFailure(s State, c RecordFailure) []Event {
 	return append([]Event{f}, afterFailure(s, f, late)...)
 }
 
-// afterFailure ends the attempts at a model call for good.
+// afterFailure ends the attempts at a model call: the next fallback model is
+// asked, or it is over for good.
 func afterFailure(s State, f ModelCallFailed, late bool) []Event {
 	end := EndModelFailed
 	if f.Code == "incomplete" {
@@ -35,6 +36,9 @@ func afterFailure(s State, f ModelCallFailed, late bool) []Event {
 	}
 	if late {
 		end = EndDeadline
+	}
+	if next := s.Switches; !late && next < len(s.Start.Agent.Fallbacks) {
+		return []Event{ModelSwitched{From: s.ModelName(), To: s.Start.Agent.Fallbacks[next], Reason: f.Message, At: f.At}}
 	}
 	cause := fmt.Sprintf("LLM call failed: %s", f.Message)
 	if f.Purpose == PurposeSynthesis {

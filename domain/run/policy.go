@@ -20,6 +20,7 @@ const (
 	MaxCalls               = 64               // tool calls of one reply that are looked at
 	MaxArguments           = 1 << 20          // bytes of one call's arguments
 	HistoryTurns           = 5                // earlier turns that the model sees
+	MaxHistoryTurns        = 100
 	ClaimGrace             = 10 * time.Second // between a worker's own timeout and the end of its claim
 	MaxAttempts            = 3                // of a repeatable tool whose attempts are lost
 	MaxQuery               = 100_000          // runes of a question

@@ -34,6 +34,7 @@ type State struct {
 	Failures   int         // failed attempts at the call that is due
 	Lost       int         // lost attempts at it
 	RetryAt    time.Time   // no attempt before
+	Switches   int         // fallback models moved on to
 	Synthesis  string      // end reason that the synthesis stands for; "" in normal rounds
 	Note       string      // of SynthesisRequested
 
@@ -110,6 +111,14 @@ func (s State) nextRound() int {
 		return s.Round + 1
 	}
 	return s.Round
+}
+
+// ModelName is the model that the next call asks.
+func (s State) ModelName() string {
+	if s.Switches == 0 || s.Switches > len(s.Start.Agent.Fallbacks) {
+		return s.Start.Agent.Model
+	}
+	return s.Start.Agent.Fallbacks[s.Switches-1]
 }
 
 // rounds counts the rounds that were begun.

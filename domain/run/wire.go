@@ -17,6 +17,7 @@ var Codec = event.NewCodec(
 	event.Of[Event, ModelCallStarted]("ModelCallStarted", 1),
 	event.Of[Event, Thought]("Thought", 1),
 	event.Of[Event, ModelCallFailed]("ModelCallFailed", 1),
+	event.Of[Event, ModelSwitched]("ModelSwitched", 1),
 	event.Of[Event, Nudged]("Nudged", 1),
 	event.Of[Event, MessageSteered]("MessageSteered", 1),
 	event.Of[Event, SynthesisRequested]("SynthesisRequested", 1),

@@ -26,6 +26,7 @@ import (
 	"refold/handlers"
 	"refold/handlers/tools"
 	"refold/infra/jsonschema"
+	"refold/infra/tiktoken"
 	"refold/projections"
 )
 
@@ -90,9 +91,13 @@ func (a *App) assemble(m *models) error {
 			return err
 		}
 	}
-	cat := &catalog{registry: registry, models: m, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout}
+	cat := &catalog{registry: registry, models: m, fallback: c.Fallback, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout,
+		contextTokens: c.ContextTokens, windows: c.windows()}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
 	a.Runner.Commands = a.Commands
+	counter := &tiktoken.Counter{Log: c.Log}
+	counter.Load() // in the background: nothing waits for it
+	a.Runner.Tokens = counter
 	a.Titler = &handlers.Titler{Commands: a.Commands, Store: a.Store, Models: m, Clock: c.Clock, Log: c.Log, Self: a.Runner.Self,
 		Sole: a.Runner.Sole, Plain: m.plain}
 	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}

@@ -14,10 +14,24 @@ import (
 type catalog struct {
 	registry        *tool.Registry
 	models          *models
+	fallback        []string
 	temperature     float64
 	runTimeout      time.Duration
 	modelTimeout    time.Duration
 	approvalTimeout time.Duration
+	contextTokens   int            // of models that have none of their own, 0 = the default
+	windows         map[string]int // by model, those that have
+}
+
+// ContextTokens implements commands.Windows.
+func (c *catalog) ContextTokens(model string) int {
+	if model == "" {
+		model = c.models.standard
+	}
+	if n := c.windows[model]; n > 0 {
+		return n
+	}
+	return c.contextTokens
 }
 
 // Agent implements commands.Catalog.
@@ -29,6 +43,7 @@ func (c *catalog) Agent(_ context.Context, _, id string) (agent.Agent, bool, err
 	if a.Model == "" {
 		a.Model = c.models.standard
 	}
+	a.Fallbacks = c.fallback
 	a.RunTimeout, a.ModelTimeout, a.ApprovalTimeout = c.runTimeout, c.modelTimeout, c.approvalTimeout
 	return a, ok, nil
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,13 +27,18 @@ type Config struct {
 	APIKey string // must be in every request; needed to listen beyond this machine
 	// Roots are folders that requests may name as workspace, with all below them:
 	// "DIR" for tenant 1, "N=DIR" for another.
-	Roots   []string
-	Models  []ModelConfig // the first is the default; empty = the built-in extractive model
-	Default string        // name of the default model, "" = the first
+	Roots    []string
+	Models   []ModelConfig // the first is the default; empty = the built-in extractive model
+	Fallback []string      // names of models that the built-in agent moves on to
+	Default  string        // name of the default model, "" = the first
 
 	// Rate and ChatRate are what one key may ask: "20/s", "600/m", "off"; "" =
 	// DefaultRate and DefaultChatRate.
 	Rate, ChatRate string
+
+	// ContextTokens is the window of models that name none of their own, in
+	// tokens of a request and its reply; 0 = 200,000.
+	ContextTokens int
 
 	Temperature float64       // of the built-in agent; negative = its own
 	RunTimeout  time.Duration // deadline of a whole run, 0 = none
@@ -65,8 +72,10 @@ type ModelConfig struct {
 	Extra       map[string]any `json:"extra_body"`
 	// Endpoints stand in for each other: more keys, or more servers of the same
 	// model. base_url and api_key above are the first of them.
-	Endpoints       []ModelEndpoint `json:"endpoints"`
-	TokensPerMinute int             `json:"tokens_per_minute"` // respected before it is broken; 0 = no limit
+	Endpoints []ModelEndpoint `json:"endpoints"`
+	// ContextTokens is the model's window; 0 = that of the process.
+	ContextTokens   int `json:"context_tokens"`
+	TokensPerMinute int `json:"tokens_per_minute"` // respected before it is broken; 0 = no limit
 }
 
 // ModelEndpoint is another place where a model can be asked. Empty fields are those
@@ -77,20 +86,33 @@ type ModelEndpoint struct {
 	APIKeyEnv string `json:"api_key_env"`
 }
 
+// windows are the windows of the models that name one.
+func (c Config) windows() map[string]int {
+	out := map[string]int{}
+	for i, m := range c.Models {
+		if m.Name == "" {
+			m.Name = fmt.Sprintf("model-%d", i+1)
+		}
+		out[m.Name] = m.ContextTokens
+	}
+	return out
+}
+
 // maxConfigFile bounds a configuration file, in bytes.
 const maxConfigFile = 1 << 20
 
 // file is the JSON of a configuration file. Flags and environment win over it.
 type file struct {
-	Addr    string        `json:"addr"`
-	Data    string        `json:"data"`
-	Store   string        `json:"store"`
-	APIKey  string        `json:"api_key"`
-	Roots   []string      `json:"roots"`
-	Rate    string        `json:"rate"`
-	Chat    string        `json:"chat_rate"`
-	Default string        `json:"default_model"`
-	Models  []ModelConfig `json:"models"`
+	Addr     string        `json:"addr"`
+	Data     string        `json:"data"`
+	Store    string        `json:"store"`
+	APIKey   string        `json:"api_key"`
+	Roots    []string      `json:"roots"`
+	Rate     string        `json:"rate"`
+	Chat     string        `json:"chat_rate"`
+	Default  string        `json:"default_model"`
+	Fallback []string      `json:"fallback_models"`
+	Models   []ModelConfig `json:"models"`
 }
 
 // ReadFile fills what is not set in c from a JSON file.
@@ -123,6 +145,9 @@ func (c *Config) ReadFile(path string) error {
 	set(&c.Store, in.Store)
 	set(&c.APIKey, in.APIKey)
 	set(&c.Default, in.Default)
+	if c.Fallback == nil {
+		c.Fallback = in.Fallback
+	}
 	set(&c.Rate, in.Rate)
 	set(&c.ChatRate, in.Chat)
 	if c.Roots == nil {
@@ -131,6 +156,9 @@ func (c *Config) ReadFile(path string) error {
 	c.Models = append(c.Models, in.Models...)
 	return nil
 }
+
+// MinContextTokens is the smallest window that can be configured.
+const MinContextTokens = 2048
 
 // DefaultAddr is where a server listens unless told otherwise.
 const DefaultAddr = "127.0.0.1:8080"
@@ -173,6 +201,11 @@ func (c *Config) check() error {
 	}
 	if err := c.checkStore(); err != nil {
 		return err
+	}
+	for _, n := range append(slices.Collect(maps.Values(c.windows())), c.ContextTokens) {
+		if n < 0 || n > 0 && n < MinContextTokens {
+			return fmt.Errorf("a window of %d tokens is too small to work in: use at least %d", n, MinContextTokens)
+		}
 	}
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {

@@ -46,6 +46,11 @@ func newModels(c Config) (*models, error) {
 		}
 		m.standard = c.Default
 	}
+	for _, name := range c.Fallback {
+		if _, ok := m.byName[name]; !ok {
+			return nil, fmt.Errorf("the fallback model %q is not configured; there are %s", name, strings.Join(m.names, ", "))
+		}
+	}
 	return m, nil
 }
 
