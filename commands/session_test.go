@@ -147,7 +147,7 @@ func TestStartRun_IsASnapshot(t *testing.T) {
 	tools[0], tools[1] = tools[1], tools[0] // sorted
 	scenario.Equal(t, "start", run.RunStarted{Run: p.Run, Session: id, UserMessage: p.Message, Request: "q1", Principal: "ada", Channel: "web",
 		Query: "现在？", Language: "zh", Agent: run.Agent{ID: "a", Name: "A", SystemPrompt: "Speak Chinese.", Model: "big", Temperature: agent.DefaultTemperature},
-		AgentHash: r.State.Start.AgentHash, Tools: tools, Workspace: "/w", History: runs[2:], Limits: run.Limits{MaxRounds: 7, MaxOutput: 99},
+		AgentHash: r.State.Start.AgentHash, Tools: tools, Workspace: "/w", History: runs[2:], Limits: run.Limits{MaxRounds: 7, MaxOutput: 99, ContextTokens: 200_000},
 		Deadline: t0.Add(time.Minute).Truncate(time.Microsecond), At: t0}, *r.State.Start)
 	if r.State.Start.AgentHash == "" {
 		t.Fatal("no hash")

@@ -73,6 +73,7 @@ type ModelFlags struct {
 	ModelKey     string        `help:"Key of the model server." env:"REFOLD_MODEL_KEY,OPENAI_API_KEY" placeholder:"KEY" name:"model-key"`
 	ModelTimeout time.Duration `help:"Time for one model call." default:"120s" env:"REFOLD_MODEL_TIMEOUT"`
 	Temperature  float64       `help:"Temperature, 0 to 2; negative = the agent's own." default:"-1" env:"REFOLD_TEMPERATURE"`
+	Context      int           `help:"Tokens that a request to the model and its reply may take; 0 = 200000." default:"0" env:"REFOLD_CONTEXT_TOKENS" name:"context-tokens"`
 	RunTimeout   time.Duration `help:"Deadline of a whole run; 0 = none." default:"0s" env:"REFOLD_RUN_TIMEOUT"`
 }
 
@@ -86,6 +87,10 @@ func (m ModelFlags) apply(c *app.Config) error {
 	if m.ModelTimeout <= 0 || m.ModelTimeout > time.Hour {
 		return errors.New("--model-timeout must be more than 0 and at most 1h")
 	}
+	if m.Context != 0 && m.Context < app.MinContextTokens {
+		return fmt.Errorf("--context-tokens must be at least %d, or 0", app.MinContextTokens)
+	}
+	c.ContextTokens = m.Context
 	c.Temperature, c.RunTimeout, c.ModelTime = m.Temperature, m.RunTimeout, m.ModelTimeout
 	switch {
 	case m.Model == extractive.Name:

@@ -70,8 +70,9 @@ func advice(code string) string {
 // streamError is the failure that an error in a stream stands for.
 func (c *Client) streamError(e serverError) error {
 	code, transient := e.class(0)
+	limit, requested := e.tokens(code)
 	return &handlers.ModelError{
-		Code: code, Status: e.status, Transient: transient,
+		Code: code, Status: e.status, Transient: transient, Limit: limit, Requested: requested,
 		Message: c.words("the model server reported an error in its reply", e.message, advice(code)),
 	}
 }
@@ -94,8 +95,12 @@ func (c *Client) statusError(resp *http.Response) error {
 		}
 	}
 	code, transient := said.class(resp.StatusCode)
+	limit, requested := said.tokens(code)
+	if limit == 0 && requested == 0 && code == "context_overflow" {
+		limit, requested = tokensNamed(string(body)) // some name them beside the message
+	}
 	return &handlers.ModelError{
-		Code: code, Status: resp.StatusCode, Transient: transient, RetryAfter: c.retryAfter(resp.Header),
+		Code: code, Status: resp.StatusCode, Transient: transient, RetryAfter: c.retryAfter(resp.Header), Limit: limit, Requested: requested,
 		Message: c.words("the model server refused the request", said.message, advice(code)),
 	}
 }

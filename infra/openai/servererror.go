@@ -138,6 +138,8 @@ func overflows(text string) bool {
 		"prompt is too long", "prompt too long", "input is too long", "too many tokens", "reduce the length of the messages",
 		"range of input length", "input token count", "maximum number of tokens allowed", "model_max_prompt_tokens_exceeded",
 		"prompt tokens exceed", "maximum prompt length", "too large for model with",
+		"context limit", "reduce the length of the input", "token limit exceeded", "exceeded model token limit", "string_above_max_length",
+		"maximum input length", "max model length", "max_model_len", "prompt length exceeds", "input tokens exceed", "context_window_exceeded", "上下文长度",
 	} {
 		if strings.Contains(text, words) {
 			return true

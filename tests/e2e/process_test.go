@@ -21,6 +21,7 @@ type settings struct {
 	Ledger                                     string
 	Gate                                       string
 	Heartbeat, Write, Read, Approval, RunLimit int // ms
+	Context                                    int // tokens of the window
 	Rate, ChatRate                             string
 }
 

@@ -29,6 +29,7 @@ type settings struct {
 	Ledger                                     string // file that tools append to
 	Gate                                       string // unix socket asked around effects; "" = none
 	Heartbeat, Write, Read, Approval, RunLimit int
+	Context                                    int // tokens of the window
 	Rate, ChatRate                             string
 }
 
@@ -50,7 +51,7 @@ func serve(ctx context.Context) error {
 	}
 	c := app.Config{Data: s.Data, Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
 		RunTimeout: ms(s.RunLimit), ApprovalTimeout: ms(s.Approval), ReadTimeout: ms(s.Read),
-		Rate: s.Rate, ChatRate: s.ChatRate,
+		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate,
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 		Tools: []tool.Tool{ledgerAppend{world{s.Ledger, s.Gate}}, mailSend{world{s.Ledger, s.Gate}}, look{world{s.Ledger, s.Gate}}}}
 	if s.ModelURL != "" {
