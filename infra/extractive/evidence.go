@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // evidence is what tools have said, as far as it could be parsed. All of it is
@@ -105,12 +106,32 @@ func (e *evidence) distinct() []line {
 const (
 	near  = 4  // lines around a hit that count as its paragraph
 	above = 40 // lines below a heading that it counts for
-	apart = 60 // lines between two places of one file
 )
 
-// best gives at most n places to read, best first: hits that cover the question
-// best, together with the hits around them and the heading above.
-func (e *evidence) best(q query, n int) []place {
+// window is lines to read.
+type window struct {
+	path        string
+	from, limit int
+}
+
+// The windows around a hit: readBefore lines above it, readLines in all, and
+// fewer where lines are long.
+const (
+	readBefore = 30
+	readLines  = 120
+	longLine   = 150 // runes
+)
+
+func windowAt(l line) window {
+	if utf8.RuneCountInString(l.text) > longLine {
+		return window{l.path, max(1, l.n-readBefore/3), readLines / 3}
+	}
+	return window{l.path, max(1, l.n-readBefore), readLines}
+}
+
+// best gives at most n windows to read, best first: around hits that cover the
+// question best, together with the hits beside them and the heading above.
+func (e *evidence) best(q query, n int) []window {
 	type spot struct {
 		line
 		own   []float64
@@ -120,7 +141,7 @@ func (e *evidence) best(q query, n int) []place {
 	files := map[string][]*spot{}
 	var texts [][]float64
 	for _, h := range e.distinct() {
-		s := &spot{line: h, own: q.strengths(q.without(h.text))}
+		s := &spot{line: h, own: q.hit(h)}
 		list = append(list, s)
 		files[h.path] = append(files[h.path], s)
 		texts = append(texts, s.own)
@@ -152,16 +173,16 @@ func (e *evidence) best(q query, n int) []place {
 		}
 		return cmp.Or(strings.Compare(a.path, b.path), a.n-b.n)
 	})
-	var places []place
+	var windows []window
 	for _, s := range list {
-		if len(places) == n || s.score == 0 || s.score < list[0].score/3 {
+		if len(windows) == n || s.score == 0 || s.score < list[0].score/3 {
 			break
 		}
-		if !slices.ContainsFunc(places, func(p place) bool { return p.path == s.path && p.line-apart < s.n && s.n < p.line+apart }) {
-			places = append(places, place{s.path, s.n})
+		if !slices.ContainsFunc(windows, func(w window) bool { return w.path == s.path && w.from <= s.n && s.n < w.from+w.limit }) {
+			windows = append(windows, windowAt(s.line))
 		}
 	}
-	return places
+	return windows
 }
 
 // found gives the pages read, and the rows and list items of a search that no

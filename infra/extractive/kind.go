@@ -23,7 +23,8 @@ var (
 
 	slashComment = regexp.MustCompile(`^\s*(?:///?|/\*\*?|\*/?)\s?`)
 	hashComment  = regexp.MustCompile(`^\s*(?:#+|--+|;+)\s?`)
-	testPath     = regexp.MustCompile(`(?i)(?:^|/)(?:tests?|specs?|testdata|fixtures?|mocks?|vendor|third_party|golden)/|[_.-](?:test|spec|golden)\.|\.golden$|(?:^|/)test_`)
+	samplePath   = regexp.MustCompile(`(?i)(?:^|/)(?:testdata|fixtures?|mocks?|vendor|third_party)/`)
+	testPath     = regexp.MustCompile(`(?i)(?:^|/)(?:tests?|specs?|golden)/|[_.-](?:test|spec|golden)\.|\.golden$|(?:^|/)test_`)
 	minorPath    = regexp.MustCompile(`(?i)(?:^|/)(?:license|licence|notice|copying|changelog|changes|history)[^/]*$`)
 )
 
@@ -34,17 +35,20 @@ func kindOf(name string) kind {
 	case ".csv", ".tsv", ".log":
 		k.factor = 0.8
 	case ".py", ".rb", ".sh", ".yaml", ".yml", ".toml", ".ini", ".conf", ".mk", ".sql", ".lua", ".r", ".pl", ".env", ".tf":
-		k.code, k.comment, k.factor = true, hashComment, 0.75
+		k.code, k.comment, k.factor = true, hashComment, 0.6
 	default:
-		k.code, k.comment, k.factor = true, slashComment, 0.75
+		k.code, k.comment, k.factor = true, slashComment, 0.6
 	}
 	switch base := path.Base(name); {
 	case base == "Makefile" || base == "Dockerfile":
-		k.code, k.comment, k.factor = true, hashComment, 0.75
+		k.code, k.comment, k.factor = true, hashComment, 0.6
 	case minorPath.MatchString(name):
 		k.factor *= 0.6
 	}
-	if testPath.MatchString(name) {
+	switch {
+	case samplePath.MatchString(name):
+		k.factor *= 0.3
+	case testPath.MatchString(name):
 		k.factor *= 0.6
 	}
 	return k

@@ -123,6 +123,22 @@ func TestGolden(t *testing.T) {
 			"VPN 账号可以借给别人吗？",
 			"公司的股票代码是什么？",
 		},
+		"repo": {
+			"How does a run survive a crash?",
+			"一次运行如何在崩溃后继续？",
+			"How many rounds may the built-in agent take?",
+			"Who is the president of France?",
+		},
+		"design": {
+			"How long does an approval wait for an answer?",
+			"What is the default page_size for sessions?",
+			"What is the default page size for chunks?",
+		},
+		"noise": {
+			"服务崩溃后任务如何继续？",
+			"审批等待多久会超时？",
+			"如何申请换班？",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
@@ -200,6 +216,77 @@ func TestSynthesis(t *testing.T) {
 	}})
 	if !strings.Contains(reply.Content, "> Hotel: up to 140 euros per night.\n(handbook.md:11)") {
 		t.Errorf("got %s", reply.Content)
+	}
+}
+
+// What a reader of these files would point to is among the quotes, and what only
+// repeats the question is not.
+func TestAnswers(t *testing.T) {
+	for _, c := range []struct {
+		folder, question string
+		want, not        []string
+	}{
+		{"repo", "How does a run survive a crash?", []string{"`kill -9` at any moment loses nothing", "**Crash in a tool**", "**The promise about effects.** Intent is durable"},
+			[]string{"bin/refold ask", "_test.go", "policy.go"}},
+		{"repo", "一次运行如何在崩溃后继续？", []string{"`kill -9` at any moment loses nothing"}, []string{"_test.go", "policy.go"}},
+		{"repo", "How many rounds may the built-in agent take?", []string{"50 rounds of the built-in agent"}, nil},
+		{"repo", "Who is the president of France?", []string{"I found nothing"}, []string{"\n> "}},
+		{"design", "How long does an approval wait for an answer?", []string{"Timeout default 600 s"}, nil},
+		{"design", "What is the default page_size for sessions?", []string{"> | sessions, knowledge list, tags, FAQ entries | `page`=1 (0 = default), `page_size`=20"}, nil},
+		{"design", "What is the default page size for chunks?", []string{"> | chunks | `page`=1, `page_size`=10"}, nil},
+		{"noise", "服务崩溃后任务如何继续？", []string{"看护程序在十秒内重启，未完成的任务从日志恢复"}, []string{"_test.go"}},
+		{"noise", "审批等待多久会超时？", []string{"审批最多等待六百秒"}, []string{"_test.go"}},
+		{"noise", "如何申请换班？", []string{"> 在值班系统里提交，由组长确认。"}, []string{"> 如何申请换班"}},
+	} {
+		for _, parallel := range []bool{true, false} {
+			got := converse(t, filepath.Join("testdata", c.folder), c.question, parallel)
+			answer := got[strings.LastIndex(got, "-- round"):]
+			for _, w := range c.want {
+				if !strings.Contains(answer, w) {
+					t.Errorf("%s (parallel %v): no %q in\n%s", c.question, parallel, w, answer)
+				}
+			}
+			for _, n := range c.not {
+				if strings.Contains(answer, n) {
+					t.Errorf("%s (parallel %v): %q in\n%s", c.question, parallel, n, answer)
+				}
+			}
+		}
+	}
+}
+
+// Without a tool for files there is nothing to look into, and the answer says
+// how to open a folder.
+func TestNoFolder(t *testing.T) {
+	for question, want := range map[string]string{"How does a run survive a crash?": "--dir FOLDER", "崩溃后如何继续？": "--dir 文件夹", "Hello": "--dir FOLDER"} {
+		req := handlers.ModelRequest{Tools: []tool.Definition{{Name: "thinking"}}, Messages: []handlers.ModelMessage{{Role: handlers.RoleUser, Content: question}}}
+		if reply := chat(t, req); !strings.Contains(reply.Content, want) || strings.Contains(reply.Content, "other words") {
+			t.Errorf("%s: %s", question, reply.Content)
+		}
+	}
+}
+
+func TestWithout(t *testing.T) {
+	q := queryOf("How does a run survive a crash?")
+	for text, want := range map[string]string{
+		`ask --dir . "How does a run survive a crash?"`: "ask dir  ",
+		"A run survives a crash.":                       "A run survives a crash.",
+	} {
+		if got := q.without(text); got != want {
+			t.Errorf("%s: got %q", text, got)
+		}
+	}
+	if q.likeness("How does a run survive the crash?") < same || q.likeness("A run survives a crash because of its log.") >= same {
+		t.Error("likeness")
+	}
+}
+
+func TestKinds(t *testing.T) {
+	factor := func(name string) float64 { return kindOf(name).factor }
+	for _, pair := range [][2]string{{"README.md", "main.go"}, {"main.go", "main_test.go"}, {"docs/a.md", "tests/a.md"}, {"README", "CHANGELOG.md"}, {"a.txt", "Makefile"}} {
+		if factor(pair[0]) <= factor(pair[1]) {
+			t.Errorf("%s is worth no more than %s", pair[0], pair[1])
+		}
 	}
 }
 

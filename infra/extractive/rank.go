@@ -19,6 +19,7 @@ type query struct {
 const (
 	synonymWorth = 0.6
 	contextWorth = 0.5 // of a term that stands in the heading or the paragraph only
+	codeEnough   = 0.5 // share of the question that a line of code must have
 	// same is how like the question a text is that repeats it.
 	same = 0.75
 )
@@ -26,6 +27,8 @@ const (
 var (
 	asksTime   = regexp.MustCompile(`(?i)\bhow (?:long|soon|quickly|often)\b|\bwhen\b|\btimeout\b|多久|多长时间|[几多少]+个?(?:天|小时|分钟|秒|周|月|年|日)|何时|什么时候`)
 	asksNumber = regexp.MustCompile(`(?i)\bhow (?:many|much|large|big|far|high|old)\b|\b(?:default|limit|maximum|minimum|max|min|size|price|cost|number|budget|port)\b|多少|几[个次人元名位条]|多大|上限|默认|最多|最少`)
+	sourceName = regexp.MustCompile(`[\w-]+(?:/[\w.-]+)*\.(?:go|py|js|ts|java|c|h|rs|rb|sh)\b`)
+	question   = regexp.MustCompile(`[?？]["'”’」』)）]*$`)
 	isTime     = regexp.MustCompile(`(?i)(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|thirty)\b)[\d.,]*[\s-]?(?:ms|s|secs?|seconds?|min|minutes?|h|hours?|days?|weeks?|months?|years?|business|working)\b|\d:\d\d|[\d一二三四五六七八九十百两半]\s*个?(?:毫秒|秒|分钟|小时|天|日|周|星期|月|年|工作日|点)`)
 	isNumber   = regexp.MustCompile(`(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|hundred|thousand)\b|[一二三四五六七八九十百千万两][个元次天名位份条年月周日小分秒十百千万]`)
 )
@@ -51,11 +54,18 @@ func flat(text string) string { return strings.ToLower(strings.Join(runs(text), 
 // that is alike, 0 not.
 func (q query) strengths(text string) []float64 {
 	list := make([]float64, len(q.terms))
-	b := bagOf(text)
+	bare := sourceName.ReplaceAllString(text, " ")
+	b := bagOf(bare)
+	all := b
+	if bare != text {
+		all = bagOf(text)
+	}
 	for i, t := range q.terms {
 		switch {
 		case b.has(t):
 			list[i] = 1
+		case all.has(t):
+			list[i] = contextWorth
 		case slices.ContainsFunc(synonyms[t.text], b.has):
 			list[i] = synonymWorth
 		}
@@ -145,6 +155,15 @@ func (q query) without(text string) string {
 	return text
 }
 
+// hit rates a line that a search found. The question itself, as a heading or an
+// entry of a list of questions, leads to what stands below it.
+func (q query) hit(h line) []float64 {
+	if !kindOf(h.path).code && !indented.MatchString(h.text) && q.likeness(h.text) >= same {
+		return q.strengths(h.text)
+	}
+	return q.strengths(q.without(h.text))
+}
+
 // rated is a sentence and how well it fits.
 type rated struct {
 	sentence
@@ -174,10 +193,10 @@ func (q query) rate(pages []page) []rated {
 				asked = i
 				continue
 			}
-			if q.likeness(s.text) >= same || seen[s.path+"\x00"+s.text] {
+			if q.likeness(s.text) >= same || seen[s.text] {
 				continue
 			}
-			seen[s.path+"\x00"+s.text] = true
+			seen[s.text] = true
 			c := candidate{sentence: s, own: q.strengths(q.without(s.text)), paragraph: q.strengths(blocks[s.block]), heading: q.strengths(s.heading)}
 			c.answers = !k.code && !s.code && (i <= asked+2 || s.nth < 2 && q.likeness(s.last) >= same)
 			list = append(list, c)
@@ -213,16 +232,18 @@ func (q query) rate(pages []page) []rated {
 			score = max(score, both)
 		}
 		if c.code {
-			score *= codeLine
+			if score *= codeLine; both < codeEnough*whole {
+				continue
+			}
 		}
-		if strings.HasSuffix(c.text, "?") || strings.HasSuffix(c.text, "？") {
-			score *= 0.5
+		if question.MatchString(c.text) {
+			score *= 0.3
 		}
 		if q.wants != nil && q.wants.MatchString(c.text) {
 			score *= 1.5
 		}
 		// Long sentences hold more words of any kind.
-		score /= 1 + math.Log(1+float64(utf8.RuneCountInString(c.text))/200)
+		score /= 1 + math.Log(1+float64(utf8.RuneCountInString(c.text))/400)
 		fit = append(fit, rated{c.sentence, score, both / whole})
 	}
 	slices.SortStableFunc(fit, func(a, b rated) int {

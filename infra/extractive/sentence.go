@@ -24,6 +24,7 @@ var (
 	listMarker  = regexp.MustCompile(`^\s*(?:[-*+•]|\d{1,3}[.)、])\s+`)
 	ruleLine    = regexp.MustCompile(`^[\s|:=*_-]+$`)
 	fence       = regexp.MustCompile("^(?:```|~~~)")
+	inset       = regexp.MustCompile(`^(?:\t| {2})`)
 	indented    = regexp.MustCompile(`^(?:\t| {4})`)
 )
 
@@ -61,6 +62,12 @@ func (p page) sentences(k kind) []sentence {
 		if k.code {
 			if bare := k.comment.ReplaceAllString(l.text, ""); text != "" && bare != l.text && strings.TrimSpace(bare) != "" {
 				l.text = strings.TrimSpace(bare)
+				if inset.MatchString(bare) { // a table or an example
+					end(false)
+					block = []line{l}
+					end(false)
+					continue
+				}
 				block = append(block, l)
 				continue
 			}

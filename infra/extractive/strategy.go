@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // strategy is how one tool is used: what to ask it, as the state of the turn
@@ -46,6 +45,9 @@ func (t *turn) next() []request {
 		return nil
 	}
 	for phase := range phases {
+		if phase == phaseSearch && !t.parallel && t.rounds >= maxRounds-2 {
+			continue // leave something for reading
+		}
 		var calls []request
 		for _, s := range strategies {
 			if s.phase != phase || !t.tools[s.tool] {
@@ -84,7 +86,14 @@ func (t *turn) plan(calls []request) string {
 	return t.say("Searching for: ", "搜索：") + strings.Join(words, t.say(", ", "、"))
 }
 
-func askList(*turn) []map[string]any { return []map[string]any{{}} }
+// askList lists the files: at once where that costs no round, else when searches
+// have found nothing.
+func askList(t *turn) []map[string]any {
+	if !t.parallel && (t.rounds < 2 || len(t.evidence.hits) > 0) {
+		return nil
+	}
+	return []map[string]any{{}}
+}
 
 // askGrep searches prose for lines that have several of the terms, then for
 // those that have any; everything, when prose has too little; and the terms'
@@ -124,7 +133,7 @@ func (t *turn) covered() bool {
 	var texts [][]float64
 	hits := t.evidence.distinct()
 	for _, h := range hits {
-		texts = append(texts, t.strengths(t.without(h.text)))
+		texts = append(texts, t.hit(h))
 	}
 	weight := t.weights(texts)
 	whole := 0.0
@@ -247,14 +256,6 @@ func alternatives(terms []term, also bool, prefix int) string {
 	return strings.Join(characters, "|")
 }
 
-// The windows around a hit: readBefore lines above it, readLines in all, and
-// fewer where lines are long.
-const (
-	readBefore = 30
-	readLines  = 120
-	longLine   = 150
-)
-
 // askRead reads the best places, four more when those answer nothing, and where
 // the search found nothing the files whose names fit, or the only few that there
 // are.
@@ -272,26 +273,18 @@ func askRead(t *turn) []map[string]any {
 }
 
 func readings(t *turn, n int) []map[string]any {
-	places := t.evidence.best(t.query, n)
-	if len(places) == 0 {
+	windows := t.evidence.best(t.query, n)
+	if len(windows) == 0 {
 		for _, path := range t.evidence.files {
 			if t.matches(path) || len(t.evidence.files) <= 3 {
-				places = append(places, place{path, 1})
+				windows = append(windows, windowAt(line{path: path}))
 			}
 		}
-		places = places[:min(len(places), 3)]
-	}
-	long := map[place]bool{}
-	for _, h := range t.evidence.hits {
-		long[place{h.path, h.n}] = utf8.RuneCountInString(h.text) > longLine
+		windows = windows[:min(len(windows), 3)]
 	}
 	var asks []map[string]any
-	for _, p := range places {
-		before, limit := readBefore, readLines
-		if long[p] {
-			before, limit = readBefore/3, readLines/3
-		}
-		asks = append(asks, map[string]any{"path": p.path, "offset": max(1, p.line-before), "limit": limit})
+	for _, w := range windows {
+		asks = append(asks, map[string]any{"path": w.path, "offset": w.from, "limit": w.limit})
 	}
 	return asks
 }

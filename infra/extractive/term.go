@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // term is something that the question is about: the stem of a word, or two
@@ -27,7 +28,7 @@ hello hi thanks explain describe mean means`)
 
 // stopRunes are Chinese words that carry no subject, longest first where one
 // begins another.
-var stopRunes = strings.NewReplacer(pairs(`为什么 怎么样 怎么办 是不是 能不能 可不可以 有没有 是什么 请问一下 请问 告诉 之后 以后 之前 以前 然后 时候 什么 怎么 怎样 如何 多少 哪些 哪里 哪个 哪一 多久 多长时间 几天 几个
+var stopRunes = strings.NewReplacer(pairs(`为什么 怎么样 怎么办 是不是 能不能 可不可以 有没有 是什么 请问一下 请问 告诉 一次 一个 一些 一种 每次 每个 之后 以后 之前 以前 然后 时候 什么 怎么 怎样 如何 多少 哪些 哪里 哪个 哪一 多久 多长时间 几天 几个
 可以 需要 应该 能够 是否 一下 我们 你们 他们 它们 我 你 您 他 她 它 这个 那个 这些 那些 关于 以及 或者 还是 如果 的话 文件 文档 查找 帮忙 帮 请
 的 了 吗 呢 吧 啊 呀 么 是 在 有 和 与 或 就 都 也 还 要 会 能 对 从 到 被 把 给 让 用 于 之 其 及 并 但 而 且 谁 何 几 哪 这 那 说 想 很 最 更 可`)...)
 
@@ -82,8 +83,11 @@ func termsOf(question string) []term {
 			if len(runes) == 1 {
 				continue
 			}
-			for i := range len(runes) - 1 {
-				add(term{text: string(runes[i : i+2]), word: run, han: true})
+			for _, part := range segments(run) {
+				runes := []rune(part)
+				for i := range len(runes) - 1 {
+					add(term{text: string(runes[i : i+2]), word: run, han: true})
+				}
 			}
 			continue
 		}
@@ -93,6 +97,24 @@ func termsOf(question string) []term {
 		}
 	}
 	return list
+}
+
+// segments cuts a stretch before and after the words that have synonyms, so that
+// no neighbours across their ends are looked for.
+func segments(run string) []string {
+	var list []string
+	from := 0
+	for i := 0; i < len(run); {
+		if key := run[i:min(len(run), i+6)]; len(key) == 6 && synonyms[key] != nil { // two characters
+			list = append(list, run[from:i], key)
+			i += len(key)
+			from = i
+			continue
+		}
+		_, size := utf8.DecodeRuneInString(run[i:])
+		i += size
+	}
+	return append(list, run[from:])
 }
 
 // runs cuts text into words and into stretches of an unspaced script.
@@ -136,6 +158,9 @@ func stemOf(w string) string {
 			w = base + s.instead
 			break
 		}
+	}
+	if base, ok := strings.CutSuffix(w, "er"); ok && len(base) >= 3 {
+		w = base // ordered, order
 	}
 	if n := len(w); n > 3 && w[n-1] == w[n-2] && strings.IndexByte("aeiouls", w[n-1]) < 0 {
 		w = w[:n-1] // planned, plan
@@ -202,7 +227,7 @@ func (b bag) has(t term) bool {
 		return strings.Contains(b.lower, t.text) || t.raw && strings.Contains(b.spaced, signs.Replace(t.text))
 	}
 	for _, s := range b.stems {
-		if s == t.text || len(t.text) >= 4 && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
+		if s == t.text || (len(t.text) >= 5 || len(t.text) == 4 && strings.EqualFold(t.text, t.word)) && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
 			return true
 		}
 	}
