@@ -68,9 +68,17 @@ func (a *API) explain(r *http.Request, err error) (status, code int, message str
 		case domain.Forbidden:
 			return http.StatusForbidden, 1002, rej.Message, details
 		case domain.Missing:
-			return http.StatusNotFound, 1003, rej.Message, details
+			code = 1003
+			if rej.Code == "tenant_not_found" {
+				code = 2000
+			}
+			return http.StatusNotFound, code, rej.Message, details
 		case domain.Conflict:
-			return http.StatusConflict, 1005, rej.Message, details
+			code = 1005
+			if rej.Code == "tenant_exists" {
+				code = 2001
+			}
+			return http.StatusConflict, code, rej.Message, details
 		case domain.Busy:
 			return http.StatusServiceUnavailable, 1008, rej.Message, details
 		case domain.Changed:
