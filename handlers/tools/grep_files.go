@@ -84,13 +84,13 @@ func (GrepFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Failed(err.Error()), nil
 	}
-	f, info, err := w.open(start)
+	f, info, start, err := w.find(ctx, start)
 	if err != nil {
 		return tool.Failed(w.explain(ctx, start, err)), nil
 	}
 	f.Close()
 	g := grep{workspace: w, ctx: ctx, pattern: pattern, max: min(max(in.Max, 1), 200), around: min(max(in.Context, 0), 3),
-		data: fileMatches{DisplayType: "file_matches", Pattern: in.Pattern, Path: start, Files: []matchedFile{}}}
+		data: fileMatches{DisplayType: "file_matches", Pattern: in.Pattern, Path: shown(start), Files: []matchedFile{}}}
 	x := walker{workspace: w, ctx: ctx}
 	visit := func(name string, info fs.FileInfo) error {
 		if glob != nil && !glob.MatchString(name) {
@@ -123,6 +123,7 @@ type grep struct {
 	max, around            int
 	scanned                int64
 	binary, large, refused int
+	foreign                []string // text that is not UTF-8
 	notes                  []string
 	data                   fileMatches
 	out                    strings.Builder
@@ -138,6 +139,9 @@ func (g *grep) summary() string {
 		if n.count > 0 {
 			g.note("%d files left out as %s", n.count, n.what)
 		}
+	}
+	if n := len(g.foreign); n > 0 {
+		g.note("%d files left out because their text is not UTF-8: %s", n, strings.Join(g.foreign[:min(n, 3)], ", "))
 	}
 	fmt.Fprintf(&g.out, "[%d matches in %d files", g.data.Matches, g.data.FileCount)
 	for _, n := range g.notes {
@@ -170,6 +174,16 @@ func (g *grep) file(name string, info fs.FileInfo) error {
 	case len(content) > maxFile:
 		g.large++
 		return nil
+	}
+	switch encoding := encodingOf(content); {
+	case unreadable(encoding):
+		g.foreign = append(g.foreign, fmt.Sprintf("%s (%s)", shown(name), encoding))
+		return nil
+	case encoding != "":
+		if content, err = io.ReadAll(newUTF16Reader(bytes.NewReader(content), encoding)); err != nil {
+			g.refused++
+			return nil
+		}
 	case binary(content):
 		g.binary++
 		return nil

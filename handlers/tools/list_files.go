@@ -36,6 +36,8 @@ func (ListFiles) Definition() tool.Definition { return listFilesDefinition }
 type listedFile struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
+	// Encoding is that of text which the tools cannot read.
+	Encoding string `json:"encoding,omitempty"`
 }
 
 type fileList struct {
@@ -70,7 +72,7 @@ func (ListFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Failed(err.Error()), nil
 	}
-	f, info, err := w.open(dir)
+	f, info, dir, err := w.find(ctx, dir)
 	if err != nil {
 		return tool.Failed(w.explain(ctx, dir, err)), nil
 	}
@@ -78,7 +80,7 @@ func (ListFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if !info.IsDir() {
 		return tool.Failed(fmt.Sprintf("%q is a file of %d bytes, not a directory.", dir, info.Size())), nil
 	}
-	data := fileList{DisplayType: "file_list", Path: dir, Files: []listedFile{}}
+	data := fileList{DisplayType: "file_list", Path: shown(dir), Files: []listedFile{}}
 	var out strings.Builder
 	x := walker{workspace: w, ctx: ctx, flat: !in.Recursive}
 	lines := 0
@@ -93,8 +95,13 @@ func (ListFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 			return nil
 		}
 		data.Count++
-		data.Files = append(data.Files, listedFile{shown(name), info.Size()})
-		fmt.Fprintf(&out, "%s\t%d\n", shown(name), info.Size())
+		file := listedFile{shown(name), info.Size(), w.foreign(name)}
+		data.Files = append(data.Files, file)
+		fmt.Fprintf(&out, "%s\t%d", file.Path, file.Size)
+		if file.Encoding != "" {
+			fmt.Fprintf(&out, "\t(text in %s, not UTF-8: cannot be read)", file.Encoding)
+		}
+		out.WriteByte('\n')
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
@@ -113,4 +120,19 @@ func (ListFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	out.WriteString("]")
 	return answer(out.String(), data)
+}
+
+// foreign names the encoding of a file of text that cannot be read.
+func (w *workspace) foreign(name string) string {
+	f, _, err := w.open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, sniff)
+	n, _ := io.ReadFull(f, head)
+	if encoding := encodingOf(head[:n]); unreadable(encoding) {
+		return encoding
+	}
+	return ""
 }

@@ -69,7 +69,7 @@ func (ReadFile) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Failed(err.Error()), nil
 	}
-	f, info, err := w.open(name)
+	f, info, name, err := w.find(ctx, name)
 	if err != nil {
 		return tool.Failed(w.explain(ctx, name, err)), nil
 	}
@@ -82,6 +82,14 @@ func (ReadFile) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	head, err := r.Peek(sniff)
 	if err != nil && !isEOF(err) {
 		return tool.Result{}, fmt.Errorf("read a file of the workspace: %w", err)
+	}
+	encoding := encodingOf(head)
+	switch {
+	case unreadable(encoding):
+		return tool.Failed(fmt.Sprintf("%q is text in %s, not in UTF-8, and cannot be read here. Whoever owns it can convert it to UTF-8 first.", name, encoding)), nil
+	case encoding != "":
+		r = bufio.NewReaderSize(newUTF16Reader(r, encoding), 64<<10)
+		head = nil
 	}
 	if binary(head) {
 		return tool.Failed(fmt.Sprintf("%q is a binary file of %d bytes: its content is not text.", name, info.Size())), nil

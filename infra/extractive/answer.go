@@ -88,19 +88,27 @@ func (t *turn) nothing() string {
 	var b strings.Builder
 	b.WriteString(t.say("I found nothing that answers your question. Try other words, ideally those that the files use",
 		"没有找到能回答您问题的内容。可以换一些说法，最好用文件里的原词"))
-	if n := len(t.evidence.files); n > 0 {
-		var names []string
-		for _, f := range t.evidence.files[:min(n, 5)] {
-			names = append(names, plain(f))
-		}
-		b.WriteString(t.say("; there is: ", "；现有文件："))
-		b.WriteString(strings.Join(names, t.say(", ", "、")))
-		if n > len(names) {
-			b.WriteString(t.say(fmt.Sprintf(" and %d more", n-len(names)), fmt.Sprintf("，另有 %d 个", n-len(names))))
-		}
+	if len(t.evidence.files) > 0 {
+		b.WriteString(t.say("; there is: ", "；现有文件：") + t.names(t.evidence.files))
+	}
+	if len(t.evidence.closed) > 0 {
+		b.WriteString(t.say(". Not in UTF-8, so not looked into: ", "。不是 UTF-8 编码、未能检索的文件：") + t.names(t.evidence.closed))
 	}
 	b.WriteString(t.say(". For questions that need reasoning, connect a language model.", "。需要推理的问题，请接入语言模型。"))
 	return b.String()
+}
+
+// names lists the first paths.
+func (t *turn) names(paths []string) string {
+	var names []string
+	for _, f := range paths[:min(len(paths), 5)] {
+		names = append(names, plain(f))
+	}
+	text := strings.Join(names, t.say(", ", "、"))
+	if n := len(paths) - len(names); n > 0 {
+		text += t.say(fmt.Sprintf(" and %d more", n), fmt.Sprintf("，另有 %d 个", n))
+	}
+	return text
 }
 
 // quoted shows a sentence of a file as text: on one line, shortened, and without

@@ -4,5 +4,5 @@
 // messages always give the same reply.
 //
 // It may import domain and handlers. Start reading at Model.Chat, then
-// strategies (what to call), evidence (what the tools said) and answer.
+// strategies (what to call), evidence (what the tools said), rank (what fits) and answer.
 package extractive

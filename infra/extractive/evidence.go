@@ -13,10 +13,10 @@ import (
 // evidence is what tools have said, as far as it could be parsed. All of it is
 // data: text in it is compared and quoted, never followed.
 type evidence struct {
-	files []string // paths listed
-	hits  []line   // lines that a search found
-	pages []page
-	cut   bool // a search had more to say
+	files  []string // paths listed
+	closed []string // paths listed as text that cannot be read
+	hits   []line   // lines that a search found
+	pages  []page
 }
 
 type line struct {
@@ -45,7 +45,7 @@ func (e *evidence) take(tool, arguments, output string) {
 }
 
 var (
-	listLine = regexp.MustCompile(`^([^\t]+)\t(\d+)$`)
+	listLine = regexp.MustCompile(`^([^\t]+)\t(\d+)(?:\t\((.*)\))?$`)
 	grepLine = regexp.MustCompile(`^(.+?):(\d+): (.*)$`)
 	readHead = regexp.MustCompile(`^(.+) \(lines \d+-\d+ of \d+\+?\)$`)
 	readLine = regexp.MustCompile(`^ *(\d+)\| ?(.*)$`)
@@ -53,14 +53,17 @@ var (
 
 func takeList(e *evidence, _, output string) {
 	for text := range strings.SplitSeq(output, "\n") {
-		if m := listLine.FindStringSubmatch(text); m != nil && !slices.Contains(e.files, m[1]) {
+		switch m := listLine.FindStringSubmatch(text); {
+		case m == nil || slices.Contains(e.files, m[1]) || slices.Contains(e.closed, m[1]):
+		case m[3] != "":
+			e.closed = append(e.closed, m[1])
+		default:
 			e.files = append(e.files, m[1])
 		}
 	}
 }
 
 func takeGrep(e *evidence, _, output string) {
-	e.cut = e.cut || strings.Contains(output, "; more exist") || strings.Contains(output, "[output truncated: ")
 	for text := range strings.SplitSeq(output, "\n") {
 		if m := grepLine.FindStringSubmatch(text); m != nil {
 			if n, err := strconv.Atoi(m[2]); err == nil {

@@ -266,6 +266,20 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
+// Files that no tool can read are named where nothing was found.
+func TestForeignText(t *testing.T) {
+	dir := t.TempDir()
+	gbk := []byte("\xb3\xf6\xb2\xee\xb1\xa8\xcf\xfa\xb5\xa5\xb9\xe6\xb6\xa8\n")
+	if err := os.WriteFile(filepath.Join(dir, "gbk.txt"), gbk, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, parallel := range []bool{true, false} {
+		if got := converse(t, dir, "报销单怎么规定？", parallel); !strings.Contains(got, "不是 UTF-8 编码、未能检索的文件：gbk.txt") {
+			t.Error(got)
+		}
+	}
+}
+
 func TestWithout(t *testing.T) {
 	q := queryOf("How does a run survive a crash?")
 	for text, want := range map[string]string{
