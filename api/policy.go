@@ -41,6 +41,7 @@ var policies = map[string]string{
 	"GET /api/v1/tool-log":                              key.MessageHistory,
 	"GET /api/v1/runs":                                  key.MessageHistory,
 	"GET /api/v1/runs/{run}":                            key.MessageHistory,
+	"GET /api/v1/runs/{run}/memory":                     key.MessageHistory,
 	"GET /api/v1/agents":                                key.ReadAgents,
 	"GET /api/v1/agents/{agent}":                        key.ReadAgents,
 	"GET /api/v1/tenants":                               everyKey,

@@ -110,6 +110,7 @@ func (a *API) Handler() http.Handler {
 		r.Get("/tool-log", a.listTools)
 		r.Get("/runs", a.listRuns)
 		r.Get("/runs/{run}", a.getRun)
+		r.Get("/runs/{run}/memory", a.runMemory)
 		r.Get("/views", a.listViews)
 		r.Post("/views/{view}/rebuild", a.rebuildView)
 		r.Get("/agents", a.listAgents)

@@ -59,14 +59,21 @@ func (a *actor) loadPast(ctx context.Context, s run.State) (past, error) {
 		}
 		states[i] = r.State
 	}
-	return pastOf(a.runner.counter(), s, states), nil
+	return pastOf(a.runner.counter(), s, states, func(m run.MemoryConsolidated) bool {
+		kept, err := a.runner.Commands.SummaryKept(ctx, a.key.tenant, s.Start.Session, m)
+		if err != nil { // the turns themselves are still there
+			a.runner.Log.Warn("a summary of earlier turns can't be checked and is not used", "run", a.key.run, "error", err)
+		}
+		return kept && err == nil
+	}), nil
 }
 
-// pastOf makes a run's past of the states of its earlier runs, oldest first.
-func pastOf(c TokenCounter, s run.State, states []run.State) past {
+// pastOf makes a run's past of the states of its earlier runs, oldest first; kept
+// tells whether a summary may still be used, nil = always.
+func pastOf(c TokenCounter, s run.State, states []run.State, kept func(run.MemoryConsolidated) bool) past {
 	var out past
 	for i := len(states) - 1; i >= 0 && out.memory == nil; i-- {
-		if m, ok := states[i].Memory(); ok {
+		if m, ok := states[i].Memory(); ok && (kept == nil || kept(m)) {
 			out.memory = &m
 		}
 	}

@@ -126,7 +126,7 @@ func TestP32_AnyHistoryAnyBudget(t *testing.T) {
 		if r.Intn(3) == 0 {
 			b.state.Sized = run.Sizing{Counted: 1000, Prompt: 700 + r.Intn(2500)}
 		}
-		p := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, states))
+		p := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, states, nil))
 		for round := range 1 + r.Intn(8) {
 			if r.Intn(6) == 0 && round > 0 {
 				b.add(run.MemoryConsolidated{Text: text(300), To: run.Place{Run: "r", Step: r.Intn(len(b.state.Steps) + 1)}, Messages: 3})
@@ -142,7 +142,7 @@ func TestP32_AnyHistoryAnyBudget(t *testing.T) {
 				break
 			}
 			if n%4 == 0 {
-				fresh, again, _ := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, states)).request(s, purpose)
+				fresh, again, _ := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, states, nil)).request(s, purpose)
 				if again.size != fit.size || !reflect.DeepEqual(fresh.Messages, req.Messages) {
 					t.Fatalf("case %d: the same record gives another request", n)
 				}
@@ -185,7 +185,7 @@ func TestP33_CutOffCallsHaveResults(t *testing.T) {
 	}
 	h.add(stop...)
 	b := opened("r", 0, "go on", "h")
-	req, _, err := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, []run.State{h.state})).request(b.state, run.PurposeRound)
+	req, _, err := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, []run.State{h.state}, nil)).request(b.state, run.PurposeRound)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestP41_OneGiantMessage(t *testing.T) {
 	b := opened("r", 8000, "And the last one?", ids...)
 	b.calls(strings.Repeat("b", 2_000_000))
 	for _, purpose := range []string{run.PurposeRound, run.PurposeSynthesis} {
-		req, fit, err := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, states)).request(b.state.Next(), purpose)
+		req, fit, err := newPrompt(roughly{}, b.state, pastOf(roughly{}, b.state, states, nil)).request(b.state.Next(), purpose)
 		if err != nil || tokensOf(req) > 8000 || fit.size > 8000 {
 			t.Fatalf("%s: %d tokens, %v", purpose, tokensOf(req), err)
 		}
