@@ -43,7 +43,7 @@ func kindOf(name string) kind {
 	case base == "Makefile" || base == "Dockerfile":
 		k.code, k.comment, k.factor = true, hashComment, 0.6
 	case minorPath.MatchString(name):
-		k.factor *= 0.6
+		k.factor *= 0.4
 	}
 	switch {
 	case samplePath.MatchString(name):

@@ -19,7 +19,7 @@ type query struct {
 const (
 	synonymWorth = 0.6
 	contextWorth = 0.5 // of a term that stands in the heading or the paragraph only
-	codeEnough   = 0.5 // share of the question that a line of code must have
+	codeEnough   = 0.6 // share of the question that a line of code must have
 	// same is how like the question a text is that repeats it.
 	same = 0.75
 )
@@ -177,6 +177,7 @@ func (q query) rate(pages []page) []rated {
 		sentence
 		own, paragraph, heading []float64
 		answers                 bool // stands below the question itself
+		titled                  bool // stands right below a heading that has hardly more than its words
 	}
 	var list []candidate
 	seen := map[string]bool{}
@@ -199,6 +200,7 @@ func (q query) rate(pages []page) []rated {
 			seen[s.text] = true
 			c := candidate{sentence: s, own: q.strengths(q.without(s.text)), paragraph: q.strengths(blocks[s.block]), heading: q.strengths(s.heading)}
 			c.answers = !k.code && !s.code && (i <= asked+2 || s.nth < 2 && q.likeness(s.last) >= same)
+			c.titled = !k.code && s.nth < 2 && len(runs(s.last)) <= 4
 			list = append(list, c)
 		}
 	}
@@ -215,7 +217,8 @@ func (q query) rate(pages []page) []rated {
 	for _, c := range list {
 		own, both := dot(c.own, weight), dot(merged(c.own, c.paragraph, c.heading), weight)
 		inHeading := dot(c.heading, weight)
-		if c.answers {
+		k := kindOf(c.path)
+		if c.titled = c.titled && inHeading >= 0.8*whole; c.titled || c.answers {
 			both = max(both, 0.8*whole)
 		} else if own == 0 && (inHeading < 0.6*whole || c.nth > 3) {
 			continue
@@ -226,10 +229,9 @@ func (q query) rate(pages []page) []rated {
 				n++
 			}
 		}
-		k := kindOf(c.path)
 		score := (both + own) / 2 * k.factor * (1 + 0.2*float64(max(0, n-1)))
-		if c.answers {
-			score = max(score, both)
+		if c.titled || c.answers {
+			score = max(score, both*k.factor)
 		}
 		if c.code {
 			if score *= codeLine; both < codeEnough*whole {

@@ -44,6 +44,9 @@ licence: license
 license: licence
 library: dependency, package
 office: workplace
+auth: authentication, authorization, login
+repo: repository
+docs: documentation
 allow: permit, may
 崩溃: 宕机, 重启, 恢复, 挂掉, crash, kill -9
 恢复: 重启, 继续, 重试, recover, resume
@@ -53,6 +56,8 @@ allow: permit, may
 超时: 等待, 过期, timeout
 审批: 批准, 核准, approval
 批准: 审批, 同意, approval
+启动: 开始, 开机, start, serve
+服务: server
 默认: 缺省, default
 运行: run
 会话: session

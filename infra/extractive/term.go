@@ -227,7 +227,7 @@ func (b bag) has(t term) bool {
 		return strings.Contains(b.lower, t.text) || t.raw && strings.Contains(b.spaced, signs.Replace(t.text))
 	}
 	for _, s := range b.stems {
-		if s == t.text || (len(t.text) >= 5 || len(t.text) == 4 && strings.EqualFold(t.text, t.word)) && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
+		if s == t.text || len(t.text) >= 5 && strings.HasPrefix(s, t.text) || len(s) >= 5 && strings.HasPrefix(t.text, s) {
 			return true
 		}
 	}
