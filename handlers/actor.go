@@ -304,7 +304,7 @@ func (a *actor) claimTool(s run.State, m run.Moment, e run.CallTool) run.Command
 	switch {
 	case !ok || hash == "":
 		return run.RefuseCall{Call: e.Call, Message: "the tool " + call.Name + " is not available any more", Now: m.Now}
-	case hash != def.Hash() && def.Effect != tool.ReadOnly:
+	case def.Effect != tool.ReadOnly && hash != def.Hash():
 		return run.RefuseCall{Call: e.Call, Message: "the definition of " + call.Name + " has changed since the run was started; it was not run", Now: m.Now}
 	}
 	return run.ClaimTool{Moment: m, Call: e.Call, Attempt: e.Attempt, ToolHash: hash,

@@ -43,6 +43,7 @@ type Registry struct {
 type entry struct {
 	tool Tool
 	def  Definition
+	hash string // of the definition
 }
 
 // Register adds a tool. The first tool of a name stays: a second one is
@@ -78,7 +79,7 @@ func (r *Registry) Register(t Tool) error {
 	if r.entries == nil {
 		r.entries = map[string]entry{}
 	}
-	r.entries[def.Name] = entry{t, def}
+	r.entries[def.Name] = entry{t, def, def.Hash()}
 	return nil
 }
 

@@ -14,13 +14,7 @@ type Box struct{ *Invoker }
 var _ handlers.Toolbox = Box{}
 
 // Hash is the hash of the tool's current definition, "" if there is none.
-func (b Box) Hash(name string) string {
-	def, ok := b.Registry.Definition(name)
-	if !ok {
-		return ""
-	}
-	return def.Hash()
-}
+func (b Box) Hash(name string) string { return b.Registry.Hash(name) }
 
 // Invoke runs a call. What the model reads is the output and, if the call
 // failed, what went wrong.

@@ -20,18 +20,8 @@ import (
 
 	"refold/domain/tool"
 	"refold/infra/app"
+	"refold/tests/bench/load"
 )
-
-// look is the tool of the engine benchmarks: it does nothing, at once.
-type look struct{}
-
-func (look) Definition() tool.Definition {
-	return tool.Definition{Name: "look", Description: "Look at a part.", Schema: lookSchema, Effect: tool.ReadOnly}
-}
-
-func (look) Run(context.Context, tool.Call) (tool.Result, error) {
-	return tool.Result{Output: lookOutput}, nil
-}
 
 // cpu is the processor time that the process has used.
 func cpu() time.Duration {
@@ -74,7 +64,7 @@ func bareLoop(url string) error {
 	cfg.BaseURL = url
 	cfg.HTTPClient = shared
 	client := goopenai.NewClientWithConfig(cfg)
-	tools := []goopenai.Tool{{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{Name: "look", Description: "Look at a part.", Parameters: lookSchema}}}
+	tools := []goopenai.Tool{{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{Name: "look", Description: "Look at a part.", Parameters: load.LookSchema}}}
 	messages := []goopenai.ChatCompletionMessage{{Role: "system", Content: "You look at parts."}, {Role: "user", Content: "Look at all parts."}}
 	for {
 		stream, err := client.CreateChatCompletionStream(context.Background(), goopenai.ChatCompletionRequest{Model: "scripted", Messages: messages, Tools: tools})
@@ -108,7 +98,7 @@ func bareLoop(url string) error {
 			if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil {
 				return err
 			}
-			messages = append(messages, goopenai.ChatCompletionMessage{Role: "tool", ToolCallID: c.ID, Content: lookOutput})
+			messages = append(messages, goopenai.ChatCompletionMessage{Role: "tool", ToolCallID: c.ID, Content: load.LookOutput})
 		}
 	}
 }
@@ -118,7 +108,7 @@ var shared = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
 // serve opens a whole Refold on a fresh directory and serves it.
 func serve(b *testing.B, model string) string {
 	b.Helper()
-	a, err := app.Open(context.Background(), app.Config{Data: b.TempDir(), Temperature: -1, Tools: []tool.Tool{look{}},
+	a, err := app.Open(context.Background(), app.Config{Data: b.TempDir(), Temperature: -1, Tools: []tool.Tool{load.Look{}},
 		Models: []app.ModelConfig{{Name: "scripted", BaseURL: model, APIKey: "key", Model: "scripted"}}})
 	if err != nil {
 		b.Fatal(err)
@@ -175,7 +165,7 @@ func turn(base string) error {
 // server in the same process.
 func BenchmarkEngine(b *testing.B) {
 	for _, rounds := range []int{5, 10, 50} {
-		model := instant(b, rounds)
+		model := load.Model(b, rounds)
 		for _, width := range []int{1, 16} {
 			b.Run(fmt.Sprintf("rounds=%d/runs=%d/bare", rounds, width), func(b *testing.B) {
 				parallel(b, width, rounds, func() error { return bareLoop(model) })

@@ -13,13 +13,14 @@ import (
 	"refold/domain/run"
 	"refold/domain/tool"
 	"refold/infra/sqlite"
+	"refold/tests/bench/load"
 )
 
 // longRun is a run of n events, as the engine would write it.
 func longRun(n int) []run.Event {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	out := []run.Event{run.RunStarted{Run: "r", Session: "s", Query: "Look at all parts.", Language: "en", At: at,
-		Tools: []tool.Definition{look{}.Definition()}, Limits: run.Limits{MaxRounds: 100}}}
+		Tools: []tool.Definition{load.Look{}.Definition()}, Limits: run.Limits{MaxRounds: 100}}}
 	for i := 0; len(out) < n; i++ {
 		call := "call_" + strconv.Itoa(i)
 		out = append(out,
@@ -27,7 +28,7 @@ func longRun(n int) []run.Event {
 			run.Thought{Call: i + 1, Round: i, Purpose: run.PurposeRound, Text: strings.Repeat("Looking at one more part. ", 10), Finish: "tool_calls", At: at},
 			run.ToolCallRequested{Call: call, Round: i, Name: "look", Args: json.RawMessage(`{"part":1}`), Digest: "d" + call, At: at},
 			run.ToolStarted{Call: call, Attempt: 1, Owner: "bench", Key: "r/" + call, Deadline: at.Add(time.Minute), At: at},
-			run.ToolCompleted{Call: call, Attempt: 1, Success: true, Output: strings.Repeat(lookOutput+"\n", 8), At: at})
+			run.ToolCompleted{Call: call, Attempt: 1, Success: true, Output: strings.Repeat(load.LookOutput+"\n", 8), At: at})
 	}
 	return out[:n]
 }

@@ -1,18 +1,23 @@
-package bench
+// Package load is what the benchmarks have in common: a model server that answers
+// at once, and a tool that does nothing. It may import domain/tool.
+package load
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+
+	"refold/domain/tool"
 )
 
-// instant serves a scripted model that answers at once, with as little work of
+// Model serves a scripted model that answers at once, with as little work of
 // its own as possible: rounds-1 rounds with one call, then text. The round is
 // counted by the tool messages of the request, so every run gets the same.
-func instant(tb testing.TB, rounds int) string {
+func Model(tb testing.TB, rounds int) string {
 	tb.Helper()
 	call := func(n int) string {
 		return fmt.Sprintf(`data: {"id":"x","object":"chat.completion.chunk","model":"scripted","choices":[{"index":0,"delta":{"role":"assistant","content":"Looking at part %d. "}}]}
@@ -62,6 +67,21 @@ data: [DONE]
 	return "http://" + l.Addr().String() + "/v1"
 }
 
-var lookSchema = json.RawMessage(`{"type":"object","properties":{"part":{"type":"integer"}},"required":["part"]}`)
+// LookSchema is the schema of the tool "look".
+var LookSchema = json.RawMessage(`{"type":"object","properties":{"part":{"type":"integer"}},"required":["part"]}`)
 
-const lookOutput = "This part holds nothing unusual; everything is where it should be."
+// LookOutput is what the tool "look" answers.
+const LookOutput = "This part holds nothing unusual; everything is where it should be."
+
+// Look is the tool of the engine benchmarks: it does nothing, at once.
+type Look struct{}
+
+// Definition implements tool.Tool.
+func (Look) Definition() tool.Definition {
+	return tool.Definition{Name: "look", Description: "Look at a part.", Schema: LookSchema, Effect: tool.ReadOnly}
+}
+
+// Run implements tool.Tool.
+func (Look) Run(context.Context, tool.Call) (tool.Result, error) {
+	return tool.Result{Output: LookOutput}, nil
+}
