@@ -147,3 +147,10 @@ func clean(ctx context.Context, c Cleaner, runID string) (err error) {
 	}()
 	return c.Clean(ctx, runID)
 }
+
+// Hash is the hash of a name's definition, "" if there is none.
+func (r *Registry) Hash(name string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.entries[name].hash
+}
