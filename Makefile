@@ -22,7 +22,7 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	@bash tests/fuzz
 
 conformance: ## the store suite over every store
-	$(GO) test -count=1 ./infra/memory ./infra/sqlite
+	$(GO) test -count=1 ./infra/memory ./infra/sqlite ./infra/postgres
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these"; exit 1; }
