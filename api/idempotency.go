@@ -2,13 +2,8 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -29,8 +24,6 @@ const (
 	// takeover is when a repetition does what another process has reserved and not
 	// answered. Doing it twice is harmless; it is waited so that it is rare.
 	takeover = 10 * time.Second
-	// maxUpload bounds the body of a request that can be repeated, in bytes.
-	maxUpload = 64 << 20
 )
 
 // flights are the keys that this process works on.
@@ -90,33 +83,6 @@ func (a *API) idempotent(next http.Handler) http.Handler {
 			a.fail(w, r, err)
 		}
 	})
-}
-
-// fingerprintOf reads the body, puts it back, and gives the digest of method,
-// path and body. done releases what holds the body.
-func fingerprintOf(w http.ResponseWriter, r *http.Request) (digest string, done func(), err error) {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", r.Method, r.URL.RequestURI())
-	file, err := os.CreateTemp("", "refold-request-")
-	if err != nil {
-		return "", func() {}, fmt.Errorf("keep a request: %w", err)
-	}
-	done = func() {
-		_ = file.Close() // it is only read from now on
-		_ = os.Remove(file.Name())
-	}
-	if _, err = io.Copy(io.MultiWriter(h, file), http.MaxBytesReader(w, r.Body, maxUpload)); err != nil {
-		var tooLarge *http.MaxBytesError
-		if !errors.As(err, &tooLarge) {
-			err = invalid("the request body could not be read: " + err.Error())
-		}
-		return "", done, err
-	}
-	if _, err = file.Seek(0, io.SeekStart); err != nil {
-		return "", done, fmt.Errorf("keep a request: %w", err)
-	}
-	r.Body = io.NopCloser(file)
-	return hex.EncodeToString(h.Sum(nil)), done, nil
 }
 
 // once is one request with a key.
