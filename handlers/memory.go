@@ -55,7 +55,7 @@ func (a *actor) callMemory(ctx context.Context, s run.State, claim run.ModelCall
 	if s.Wanted == nil {
 		return finish(&ModelError{Code: "internal", Message: "no summary is due"})
 	}
-	brief := p.brief(s, *s.Wanted, claim.Attempt)
+	brief := p.brief(s, *s.Wanted)
 	fail.Archive = brief.archive
 	model, err := r.Models.Model(s.Start.Agent.Model)
 	if err != nil {
@@ -92,9 +92,9 @@ type brief struct {
 	archive string // what stands for the messages if no summary can be had
 }
 
-// brief makes the request for the summary that was asked for. Each attempt after
-// the first shows less, since the request itself may have been too long.
-func (p *prompt) brief(s run.State, w run.MemoryRequested, attempt int) brief {
+// brief makes the request for the summary that was asked for. After a refusal as
+// too long it shows half as much.
+func (p *prompt) brief(s run.State, w run.MemoryRequested) brief {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.follow(s)
@@ -119,7 +119,7 @@ func (p *prompt) brief(s run.State, w run.MemoryRequested, attempt int) brief {
 	out := brief{most: min(tokens+tokens/4, max(64, source/2+p.counter.Count(earlier)))}
 	out.archive = p.archive(messages, earlier, tokens)
 	system := fmt.Sprintf(summaryPrompt, min(tokens/2, max(60, source/5)))
-	room := sc.room(p.window*sourceShare/100)>>max(0, min(attempt-1, 4)) - p.counter.Count(system)
+	room := sc.room(p.window*sourceShare/100)>>min(s.Refusals, 4) - p.counter.Count(system)
 	parts := 1
 	text := p.material(messages, earlier, parts)
 	for ; p.counter.Count(text) > room && parts < 64; parts *= 2 {

@@ -91,7 +91,8 @@ type memory struct {
 	Memories  []MemoryConsolidated // in order; the newest is the one in use
 	Sized     Sizing               // of the newest request that a provider has counted
 	window    int                  // learnt from a refusal, 0 if none
-	tries     int                  // failed attempts at the summary
+	Refusals  int                  // attempts at it that were refused as too long
+	tries     int                  // failed attempts at it
 	lost      int                  // lost attempts at it
 	before    int                  // size before the newest summary
 	tired     bool                 // the newest summary has not made requests smaller, as far as is known
@@ -215,7 +216,7 @@ func (m memory) claimed(e ModelCallStarted) memory {
 }
 
 func (m memory) requested(e MemoryRequested) memory {
-	m.Wanted, m.before, m.tries, m.lost = &e, e.Tokens, 0, 0
+	m.Wanted, m.before, m.tries, m.lost, m.Refusals = &e, e.Tokens, 0, 0, 0
 	return m
 }
 
@@ -226,6 +227,9 @@ func (m memory) failed(e ModelCallFailed) memory {
 		m.lost++
 	} else {
 		m.tries++
+	}
+	if e.Code == CodeOverflow {
+		m.Refusals++
 	}
 	if e.RetryAt.IsZero() {
 		m.Wanted, m.tired = nil, true
