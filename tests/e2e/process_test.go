@@ -23,6 +23,7 @@ type settings struct {
 	Heartbeat, Write, Read, Approval, RunLimit int // ms
 	Context                                    int // tokens of the window
 	Rate, ChatRate                             string
+	Store                                      string // "" = a file in Data
 }
 
 // process is a running server.

@@ -31,6 +31,7 @@ type settings struct {
 	Heartbeat, Write, Read, Approval, RunLimit int
 	Context                                    int // tokens of the window
 	Rate, ChatRate                             string
+	Store                                      string // "" = a file in Data
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -49,7 +50,7 @@ func serve(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv("E2E_CONFIG")), &s); err != nil {
 		return fmt.Errorf("E2E_CONFIG: %w", err)
 	}
-	c := app.Config{Data: s.Data, Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
+	c := app.Config{Data: s.Data, Store: s.Store, Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
 		RunTimeout: ms(s.RunLimit), ApprovalTimeout: ms(s.Approval), ReadTimeout: ms(s.Read),
 		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate,
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
