@@ -20,6 +20,10 @@ type chatBody struct {
 	Workspace    string `json:"workspace"` // ours: a folder of files on the server
 	NoTitle      bool   `json:"disable_title"`
 	OnBusy       string `json:"on_busy"` // ours: what to do while a run is in progress
+
+	Images        []imageUpload `json:"images"`
+	Uploads       []uploadJSON  `json:"attachment_uploads"`
+	AttachmentIDs []string      `json:"attachment_ids"`
 }
 
 // agentChat posts a message and streams the run that answers it. The run does
@@ -30,7 +34,9 @@ func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var b chatBody
-	if err := decode(w, r, maxChatBody, &b); err != nil {
+	done, err := a.decodeChat(w, r, &b)
+	defer done()
+	if err != nil {
 		a.fail(w, r, err)
 		return
 	}
@@ -50,8 +56,15 @@ func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, invalid("channel and summary_model_id have at most 64 bytes"))
 		return
 	}
+	images, files, err := a.media(r, chi.URLParam(r, "session"), b)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	done()
 	posted, err := a.Commands.Send(r.Context(), caller(r), commands.PostMessage{Session: chi.URLParam(r, "session"),
-		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir, NoTitle: b.NoTitle}, b.OnBusy)
+		Query: b.Query, Agent: b.AgentID, Model: b.ModelID, Channel: b.Channel, Workspace: dir, NoTitle: b.NoTitle,
+		Images: images, Files: files}, b.OnBusy)
 	if err != nil {
 		a.fail(w, r, err)
 		return

@@ -32,12 +32,31 @@ type messageJSON struct {
 	UpdatedAt  time.Time  `json:"updated_at"`
 	DeletedAt  *time.Time `json:"deleted_at"`
 
+	Images      []imageJSON `json:"images,omitempty"`
+	Attachments []fileJSON  `json:"attachments,omitempty"`
+
 	RunID     string        `json:"run_id,omitempty"`
 	Outcome   string        `json:"outcome,omitempty"`
 	EndReason string        `json:"end_reason,omitempty"`
 	Degraded  bool          `json:"degraded,omitempty"`
 	Error     *messageError `json:"error,omitempty"`
 	Usage     *run.Usage    `json:"usage,omitempty"`
+}
+
+// imageJSON is an image of a question; url is a path of this server.
+type imageJSON struct {
+	URL     string `json:"url"`
+	Caption string `json:"caption,omitempty"`
+}
+
+// fileJSON is a file of a question. is_truncated tells that the question carries
+// its beginning only.
+type fileJSON struct {
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"file_name"`
+	Type      string `json:"file_type"`
+	Size      int64  `json:"file_size"`
+	Truncated bool   `json:"is_truncated,omitempty"`
 }
 
 type messageError struct {
@@ -118,6 +137,12 @@ func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, 
 	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: []any{},
 		Completed: m.Completed, Fallback: m.Fallback, DurationMS: m.DurationMS, Channel: m.Channel, AgentID: m.Agent, ModelID: m.Model,
 		CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, RunID: m.Run, Outcome: m.Outcome, EndReason: m.EndReason, Degraded: m.Degraded}
+	for i, image := range m.Images {
+		out.Images = append(out.Images, imageJSON{URL: "/api/v1/sessions/" + m.Session + "/messages/" + m.ID + "/files?file_path=" + imagePath(i), Caption: image.Caption})
+	}
+	for _, f := range m.Files {
+		out.Attachments = append(out.Attachments, fileJSON{f.ID, f.Name, fileType(f.Name), f.Size, f.Truncated})
+	}
 	if m.Role != "assistant" {
 		return out, nil
 	}

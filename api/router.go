@@ -27,6 +27,7 @@ type API struct {
 	Commands  *commands.Commands
 	Store     event.Store
 	Documents projections.Documents
+	Blobs     Blobs
 	Engine    *projections.Engine
 	Tail      *Tail
 	Log       *slog.Logger
@@ -59,7 +60,8 @@ type API struct {
 	Agents []agent.Agent
 
 	routes  chi.Routes
-	tenants sync.Map // names of tenants that exist
+	large   chan struct{} // a token for each large body in memory
+	tenants sync.Map      // names of tenants that exist
 	uses    uses
 	limiter limiter
 	flights flights
@@ -68,7 +70,7 @@ type API struct {
 // Handler is the whole HTTP surface.
 func (a *API) Handler() http.Handler {
 	r := chi.NewRouter()
-	a.routes = r
+	a.routes, a.large = r, make(chan struct{}, largeAtOnce)
 	r.Use(a.requestID, a.recoverPanic, a.guard)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
@@ -102,6 +104,12 @@ func (a *API) Handler() http.Handler {
 		r.Get("/sessions/{session}/queue", a.listQueue)
 		r.Put("/sessions/{session}/queue/{message}", a.editQueued)
 		r.Delete("/sessions/{session}/queue/{message}", a.withdrawQueued)
+		r.Post("/sessions/{session}/attachments", a.addAttachment)
+		r.Get("/sessions/{session}/attachments", a.listAttachments)
+		r.Get("/sessions/{session}/attachments/{attachment}", a.getAttachment)
+		r.Get("/sessions/{session}/attachments/{attachment}/preview", a.previewAttachment)
+		r.Delete("/sessions/{session}/attachments/{attachment}", a.deleteAttachment)
+		r.Get("/sessions/{session}/messages/{message}/files", a.messageFile)
 		r.Post("/agent-chat/{session}", a.agentChat)
 		r.Get("/messages/{session}/load", a.loadMessages)
 		r.Get("/agent/tool-approvals", a.listApprovals)

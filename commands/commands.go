@@ -38,6 +38,9 @@ type Commands struct {
 	Catalog  Catalog
 	Now      func() time.Time
 	NewID    func() string
+	// Images tells whether a model, by its configured name, can be shown images,
+	// itself or by descriptions; nil = none can.
+	Images func(model string) error
 }
 
 // New makes Commands over a store with the real clock unless now is set.

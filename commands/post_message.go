@@ -18,8 +18,10 @@ type PostMessage struct {
 	Agent     string // id
 	Model     string // overrides the agent's, "" = not
 	Channel   string
-	Workspace string // absolute directory, already allowed; "" = none
-	NoTitle   bool   // the run must not give the session a title
+	Workspace string         // absolute directory, already allowed; "" = none
+	NoTitle   bool           // the run must not give the session a title
+	Images    []domain.Media // already stored; at most session.MaxImages
+	Files     []domain.Media // already stored; at most session.MaxFiles
 }
 
 // Posted answers PostMessage. Run is also the id of the assistant's message.
@@ -69,7 +71,12 @@ func (c *Commands) message(ctx context.Context, by Caller, p PostMessage) (sessi
 	} else if !ok {
 		return session.MessagePosted{}, ErrAgentNotFound
 	}
-	return session.MessagePosted{Message: c.idFor(by, "message"), Run: c.idFor(by, "run"), Request: by.Request, Query: p.Query, Agent: p.Agent,
+	if len(p.Images) > 0 {
+		if err := c.CheckImages(ctx, by.Tenant, p.Agent, p.Model); err != nil {
+			return session.MessagePosted{}, err
+		}
+	}
+	return session.MessagePosted{Images: p.Images, Files: p.Files, Message: c.idFor(by, "message"), Run: c.idFor(by, "run"), Request: by.Request, Query: p.Query, Agent: p.Agent,
 		Model: p.Model, Channel: p.Channel, Workspace: p.Workspace, NoTitle: p.NoTitle, Principal: by.Principal, At: c.Now().UTC()}, nil
 }
 

@@ -70,7 +70,7 @@ func (c *Commands) snapshot(s session.State, post session.MessagePosted, place i
 		Channel: post.Channel, Query: post.Query, Language: language,
 		Agent: run.Agent{ID: a.ID, Name: a.Name, SystemPrompt: agent.Render(a.SystemPrompt, agent.Context{Now: now, Language: language}),
 			Model: a.Model, Fallbacks: a.Fallbacks, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools, KeepRetrieval: a.RetainRetrieval},
-		AgentHash: a.Hash(), Tools: tools, Workspace: post.Workspace,
+		AgentHash: a.Hash(), Tools: tools, Workspace: post.Workspace, Images: post.Images, Files: post.Files,
 		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, ApprovalTimeout: a.ApprovalTimeout, MaxOutput: a.MaxOutput,
 			ContextTokens: contextTokens(a.MaxContextTokens)},
 		At: now,

@@ -25,6 +25,10 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 		fail.Now = r.Clock.Now().UTC()
 		return fail
 	}
+	s, err := a.describe(ctx, s, claim)
+	if err != nil {
+		return finish(asModelError(err), nil)
+	}
 	p, err := a.prompt(ctx, s)
 	if err != nil {
 		return finish(historyError(err), nil)
@@ -34,6 +38,9 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 		return finish(asModelError(err), nil)
 	}
 	req, _, err := p.request(s, claim.Purpose)
+	if err == nil {
+		err = a.inline(ctx, s, &req)
+	}
 	if err != nil {
 		return finish(asModelError(err), nil)
 	}

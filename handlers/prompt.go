@@ -38,6 +38,7 @@ func userTurn(s run.State) string {
 	}
 	b.WriteString("<communication_instruction>Never show internal names or ids of tools to the user; say what was done in plain words.</communication_instruction>\n")
 	b.WriteString("<answer_instruction>When the evidence is enough, write the full answer as plain text and stop. The last message has no tool calls.</answer_instruction>\n")
+	b.WriteString(s.Media())
 	b.WriteString("</runtime_context>\n\n")
 	b.WriteString(s.Start.Query)
 	return b.String()
@@ -53,7 +54,7 @@ func escape(s string) string {
 
 func appendTranscript(out []ModelMessage, ms []run.Message) []ModelMessage {
 	for _, m := range ms {
-		out = append(out, ModelMessage{Role: m.Role, Content: framed(m), Reasoning: m.Reasoning, Calls: m.Calls, CallID: m.CallID, Name: m.Name})
+		out = append(out, ModelMessage{Role: m.Role, Content: framed(m), Reasoning: m.Reasoning, Calls: m.Calls, CallID: m.CallID, Name: m.Name, Images: m.Images})
 	}
 	return out
 }

@@ -60,6 +60,11 @@ type Runner struct {
 	Log      *slog.Logger
 	Self     string // this process's instance id, the owner of its claims
 	Sole     bool   // no other process works on this log
+	// Vision tells which models, by their configured names, can be shown images;
+	// nil = none. Describer is the model that describes them to the others, ""
+	// = none does.
+	Vision    func(model string) bool
+	Describer string
 	// Drain bounds how long a tool with side effects may go on after the runner
 	// was told to end; 0 = 10 s.
 	Drain time.Duration

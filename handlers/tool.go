@@ -63,6 +63,9 @@ func (r *Runner) ReadResult(ctx context.Context, tenant, runID, callID string) (
 	if err != nil {
 		return "", err
 	}
+	if text, mine, err := r.file(ctx, tenant, o.State, callID); mine {
+		return text, err
+	}
 	call, ok := o.State.FindCall(callID)
 	if !ok || call.Result == nil {
 		return "", fmt.Errorf("there is no finished call %q in this run", callID)

@@ -24,6 +24,10 @@ type Message struct {
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
+	// Of questions only.
+	Images []MessageImage `json:"images,omitempty"`
+	Files  []MessageFile  `json:"files,omitempty"`
+
 	// Of assistant messages only.
 	Run        string    `json:"run,omitempty"`
 	Completed  bool      `json:"completed"` // nothing more will come
@@ -89,7 +93,8 @@ func foldHistory(v *View, f Fact) {
 	tenant := f.Stream.Tenant
 	if e, ok := f.Event.(session.MessagePosted); ok {
 		putMessage(v, tenant, &Message{ID: e.Message, Session: f.Stream.ID, Request: e.Request, Role: "user", Content: e.Query,
-			Agent: e.Agent, Channel: e.Channel, CreatedAt: e.At, UpdatedAt: e.At, Completed: true})
+			Agent: e.Agent, Channel: e.Channel, CreatedAt: e.At, UpdatedAt: e.At, Completed: true,
+			Images: imagesOf(e), Files: filesOf(e)})
 		putMessage(v, tenant, &Message{ID: e.Run, Session: f.Stream.ID, Request: e.Request, Role: "assistant", Run: e.Run,
 			Agent: e.Agent, Model: e.Model, Channel: e.Channel, CreatedAt: e.At.Add(time.Microsecond), UpdatedAt: e.At, Question: e.Message})
 		addTurn(v, tenant, f.Stream.ID, e.Run)
@@ -109,6 +114,9 @@ func foldHistory(v *View, f Fact) {
 	switch e := f.Event.(type) {
 	case run.RunStarted:
 		m.Model, m.Question = e.Agent.Model, e.UserMessage
+	case run.ImagesDescribed:
+		caption(v, tenant, m.Question, e.Captions)
+		return
 	case run.MessageSteered:
 		m.Steers = append(m.Steers, e.Message)
 		putMessage(v, tenant, &Message{ID: e.Message, Session: m.Session, Request: m.Request, Role: "user", Content: e.Text,

@@ -33,6 +33,8 @@ func foldUsage(v *View, f Fact) {
 	switch e := f.Event.(type) {
 	case run.Thought:
 		spend(v, f, f.Stream.ID, sessionOf(f), e.Model, e.Usage, e.At)
+	case run.ImagesDescribed:
+		spend(v, f, f.Stream.ID, sessionOf(f), e.Model, e.Usage, e.At)
 	case run.MemoryConsolidated:
 		spend(v, f, f.Stream.ID, sessionOf(f), e.Model, e.Usage, e.At)
 	case session.SessionTitled:

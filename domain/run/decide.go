@@ -59,6 +59,8 @@ func Decide(s State, c Command) ([]Event, error) {
 		return decideExpire(s, c), nil
 	case Steer:
 		return decideSteer(s, c)
+	case RecordImages:
+		return decideImages(s, c), nil
 	case Stop:
 		return decideStop(s, c)
 	}

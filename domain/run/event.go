@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"refold/domain"
 	"refold/domain/tool"
 )
 
@@ -25,6 +26,8 @@ type RunStarted struct {
 	AgentHash   string            `json:"agent_hash"`
 	Tools       []tool.Definition `json:"tools,omitempty"` // sorted by name
 	Workspace   string            `json:"workspace,omitempty"`
+	Images      []domain.Media    `json:"images,omitempty"` // of the question
+	Files       []domain.Media    `json:"files,omitempty"`
 	History     []string          `json:"history,omitempty"` // earlier runs of the session, oldest first
 	Limits      Limits            `json:"limits"`
 	Deadline    time.Time         `json:"deadline,omitzero"`

@@ -50,6 +50,9 @@ func Evolve(s State, e Event) State {
 			s.Nudges++
 		}
 		s.Steps = append(s.Steps, Step{Nudge: &e})
+	case ImagesDescribed:
+		s.Captions = e.Captions
+		s.Usage = s.Usage.Add(e.Usage)
 	case MessageSteered:
 		s = s.steer(e)
 	case MemoryRequested:

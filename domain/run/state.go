@@ -54,6 +54,8 @@ type State struct {
 	LastText string
 	loop     loop
 
+	Captions []string // what the images of the question show, for models that see none
+
 	Usage Usage
 
 	Outcome   string

@@ -17,6 +17,7 @@ type Message struct {
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"` // of the tool, on tool messages
 	Untrusted bool           `json:"-"`              // Content is text from outside: frame it
+	Images    []string       `json:"-"`              // references of images, see domain.Media
 
 	Data   json.RawMessage `json:"-"` // of a tool message: the payload for the UI
 	Failed bool            `json:"-"` // of a tool message: the call failed
@@ -113,7 +114,7 @@ func (s State) TurnParts() []Part {
 	if !s.Begun() || !s.Over() {
 		return nil
 	}
-	out := []Part{{Messages: []Message{{Role: "user", Content: s.Start.Query}}}}
+	out := []Part{{Messages: []Message{s.question()}}}
 	for i, st := range s.Steps {
 		p := Part{From: i, To: i + 1}
 		var th *Thought

@@ -33,6 +33,7 @@ var Codec = event.NewCodec(
 	event.Of[Event, RunCompleted]("RunCompleted", 1),
 	event.Of[Event, RunFailed]("RunFailed", 1),
 	event.Of[Event, RunStopped]("RunStopped", 1),
+	event.Of[Event, ImagesDescribed]("ImagesDescribed", 1),
 )
 
 // Delta is an entry of a model call's transient stream: pieces of a reply, or

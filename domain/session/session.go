@@ -49,17 +49,19 @@ type SessionDeleted struct {
 // MessagePosted is a person's message together with the id of the run that will
 // answer it; the run's id is the assistant message's id.
 type MessagePosted struct {
-	Message   string    `json:"message"`
-	Run       string    `json:"run"`
-	Request   string    `json:"request,omitempty"`
-	Query     string    `json:"query"`
-	Agent     string    `json:"agent"`
-	Model     string    `json:"model,omitempty"` // overrides the agent's
-	Channel   string    `json:"channel,omitempty"`
-	Workspace string    `json:"workspace,omitempty"`
-	NoTitle   bool      `json:"no_title,omitempty"` // its run gives the session no title
-	Principal string    `json:"principal,omitempty"`
-	At        time.Time `json:"at"`
+	Message   string         `json:"message"`
+	Run       string         `json:"run"`
+	Request   string         `json:"request,omitempty"`
+	Query     string         `json:"query"`
+	Agent     string         `json:"agent"`
+	Model     string         `json:"model,omitempty"` // overrides the agent's
+	Channel   string         `json:"channel,omitempty"`
+	Workspace string         `json:"workspace,omitempty"`
+	NoTitle   bool           `json:"no_title,omitempty"` // its run gives the session no title
+	Images    []domain.Media `json:"images,omitempty"`
+	Files     []domain.Media `json:"files,omitempty"`
+	Principal string         `json:"principal,omitempty"`
+	At        time.Time      `json:"at"`
 }
 
 func (SessionCreated) event() {}
@@ -83,6 +85,8 @@ var Codec = event.NewCodec(
 	event.Of[Event, MessageDeleted]("MessageDeleted", 1),
 	event.Of[Event, TitleClaimed]("TitleClaimed", 1),
 	event.Of[Event, SessionTitled]("SessionTitled", 1),
+	event.Of[Event, AttachmentAdded]("AttachmentAdded", 1),
+	event.Of[Event, AttachmentRemoved]("AttachmentRemoved", 1),
 )
 
 // State is the fold of a session's events.
@@ -99,6 +103,7 @@ type State struct {
 	PinnedAt    time.Time       // zero if it is not pinned
 	Titling     *TitleClaimed   // newest claim of the title that is missing
 	TitleTries  int             // claims so far
+	Attachments []AttachmentAdded
 }
 
 // Live tells whether the session exists for its users.

@@ -111,7 +111,7 @@ func decideTidy(s State, c Command) ([]Event, bool, error) {
 	if events, mine, err := decideTitle(s, c); mine {
 		return events, true, err
 	}
-	return nil, false, nil
+	return decideMedia(s, c)
 }
 
 func evolveTidy(s State, e Event) State {

@@ -112,6 +112,8 @@ func evolveTitle(s State, e Event) State {
 		s.Titling, s.TitleTries = &e, s.TitleTries+1
 	case SessionTitled:
 		s.Title, s.Titling = e.Title, nil
+	default:
+		return evolveMedia(s, e)
 	}
 	return s
 }

@@ -94,7 +94,8 @@ func (a *App) assemble(m *models) error {
 	cat := &catalog{registry: registry, models: m, fallback: c.Fallback, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout,
 		contextTokens: c.ContextTokens, windows: c.windows()}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
-	a.Runner.Commands = a.Commands
+	a.Commands.Images = m.takesImages
+	a.Runner.Commands, a.Runner.Vision, a.Runner.Describer = a.Commands, m.sees, m.vlm
 	counter := &tiktoken.Counter{Log: c.Log}
 	counter.Load() // in the background: nothing waits for it
 	a.Runner.Tokens = counter
@@ -113,7 +114,7 @@ func (a *App) assemble(m *models) error {
 	if err != nil {
 		return err
 	}
-	a.API = &api.API{Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
+	a.API = &api.API{Blobs: a.DB.Blobs(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
 		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart}}
 	return nil

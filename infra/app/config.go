@@ -31,6 +31,7 @@ type Config struct {
 	Models   []ModelConfig // the first is the default; empty = the built-in extractive model
 	Fallback []string      // names of models that the built-in agent moves on to
 	Default  string        // name of the default model, "" = the first
+	VLM      string        // name of the model that describes images to models without vision, "" = none
 
 	// Rate and ChatRate are what one key may ask: "20/s", "600/m", "off"; "" =
 	// DefaultRate and DefaultChatRate.
@@ -70,6 +71,7 @@ type ModelConfig struct {
 	MaxTokens   string         `json:"max_tokens_field"`
 	NullContent bool           `json:"null_content"`
 	Extra       map[string]any `json:"extra_body"`
+	Vision      bool           `json:"vision"` // it can be shown images
 	// Endpoints stand in for each other: more keys, or more servers of the same
 	// model. base_url and api_key above are the first of them.
 	Endpoints []ModelEndpoint `json:"endpoints"`
@@ -111,6 +113,7 @@ type file struct {
 	Rate     string        `json:"rate"`
 	Chat     string        `json:"chat_rate"`
 	Default  string        `json:"default_model"`
+	VLM      string        `json:"vlm"`
 	Fallback []string      `json:"fallback_models"`
 	Models   []ModelConfig `json:"models"`
 }
@@ -145,6 +148,7 @@ func (c *Config) ReadFile(path string) error {
 	set(&c.Store, in.Store)
 	set(&c.APIKey, in.APIKey)
 	set(&c.Default, in.Default)
+	set(&c.VLM, in.VLM)
 	if c.Fallback == nil {
 		c.Fallback = in.Fallback
 	}

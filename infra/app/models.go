@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"refold/commands"
 	"refold/handlers"
 	"refold/infra/extractive"
 	"refold/infra/openai"
@@ -17,12 +18,14 @@ type models struct {
 	byName   map[string]handlers.Model
 	names    []string
 	standard string
+	vision   map[string]bool // can be shown images
+	vlm      string
 }
 
 // newModels makes the clients. The extractive model is always there, and is the
 // default when nothing else is configured.
 func newModels(c Config) (*models, error) {
-	m := &models{byName: map[string]handlers.Model{}}
+	m := &models{byName: map[string]handlers.Model{}, vision: map[string]bool{}, vlm: c.VLM}
 	for i, mc := range c.Models {
 		if mc.Name == "" {
 			mc.Name = fmt.Sprintf("model-%d", i+1)
@@ -36,6 +39,7 @@ func newModels(c Config) (*models, error) {
 		}
 		m.byName[mc.Name] = client
 		m.names = append(m.names, mc.Name)
+		m.vision[mc.Name] = mc.Vision
 	}
 	m.byName[extractive.Name] = extractive.Model{}
 	m.names = append(m.names, extractive.Name)
@@ -45,6 +49,9 @@ func newModels(c Config) (*models, error) {
 			return nil, fmt.Errorf("the default model %q is not configured; there are %s", c.Default, strings.Join(m.names, ", "))
 		}
 		m.standard = c.Default
+	}
+	if c.VLM != "" && !m.vision[c.VLM] {
+		return nil, fmt.Errorf("vlm names the model %q, which is not configured with \"vision\": true", c.VLM)
 	}
 	for _, name := range c.Fallback {
 		if _, ok := m.byName[name]; !ok {
@@ -98,4 +105,20 @@ func newModel(mc ModelConfig, clock handlers.Clock) (handlers.Model, error) {
 		return clients[0], nil
 	}
 	return pool.New(pool.Config{Name: mc.Name, Models: clients, TokensPerMinute: mc.TokensPerMinute, Clock: clock})
+}
+
+// sees tells whether a model can be shown images.
+func (m *models) sees(name string) bool {
+	if name == "" {
+		name = m.standard
+	}
+	return m.vision[name]
+}
+
+// takesImages tells whether a question to a model may have images.
+func (m *models) takesImages(name string) error {
+	if m.sees(name) || m.vlm != "" {
+		return nil
+	}
+	return commands.ErrNoImages
 }

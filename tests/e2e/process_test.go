@@ -18,6 +18,7 @@ type settings struct {
 	Data, Addr, Key                            string
 	Roots                                      []string
 	ModelURL                                   string
+	Vision, VLM                                bool
 	Ledger                                     string
 	Gate                                       string
 	Heartbeat, Write, Read, Approval, RunLimit int // ms

@@ -26,6 +26,7 @@ type settings struct {
 	Data, Addr, Key                            string
 	Roots                                      []string
 	ModelURL                                   string
+	Vision, VLM                                bool   // the model sees images; another one describes them
 	Ledger                                     string // file that tools append to
 	Gate                                       string // unix socket asked around effects; "" = none
 	Heartbeat, Write, Read, Approval, RunLimit int
@@ -56,7 +57,11 @@ func serve(ctx context.Context) error {
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 		Tools: []tool.Tool{ledgerAppend{world{s.Ledger, s.Gate}}, mailSend{world{s.Ledger, s.Gate}}, look{world{s.Ledger, s.Gate}}}}
 	if s.ModelURL != "" {
-		c.Models = []app.ModelConfig{{Name: "scripted", BaseURL: s.ModelURL, Model: "scripted"}}
+		c.Models = []app.ModelConfig{{Name: "scripted", BaseURL: s.ModelURL, Model: "scripted", Vision: s.Vision}}
+	}
+	if s.VLM {
+		c.VLM = "seer"
+		c.Models = append(c.Models, app.ModelConfig{Name: c.VLM, BaseURL: s.ModelURL, Model: "seer", Vision: true})
 	}
 	a, err := app.Open(ctx, c)
 	if err != nil {
