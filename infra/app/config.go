@@ -46,6 +46,9 @@ type Config struct {
 	ModelTime   time.Duration // deadline of one model call, 0 = 120 s
 	// ApprovalTimeout is how long a call waits for a person; 0 = 10 minutes.
 	ApprovalTimeout time.Duration
+	// Gone is how long a process on a shared record may be silent before others
+	// take its work over; 0 = 20 s. All of them must agree on it.
+	Gone time.Duration
 	// ReadTimeout is how long a client may take to send a request; 0 = 60 s.
 	ReadTimeout time.Duration
 

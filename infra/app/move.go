@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,11 +10,9 @@ import (
 
 	"refold/domain/event"
 	"refold/handlers"
+	"refold/infra/postgres"
 	"refold/projections"
 )
-
-// lookForGone is how often a process asks which others are gone.
-const lookForGone = 5 * time.Second
 
 // move takes over the runs that were open at head, and then moves runs, until
 // ctx ends. On a shared record it does so under an instance id that it keeps
@@ -68,7 +67,7 @@ func (a *App) moveShared(ctx context.Context, shared members, head event.Positio
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := shared.Leave(bound, self); err != nil {
-		a.Config.Log.Warn("leave; others notice after 20 s", "error", err)
+		a.Config.Log.Warn("leave; others notice later", "error", err)
 	}
 	return cause
 }
@@ -126,7 +125,7 @@ func (a *App) watchGone(ctx context.Context, shared members) {
 				a.Config.Log.Warn("look after the runs of a process that is gone", "error", err)
 			}
 		}
-		sleep(ctx, lookForGone)
+		sleep(ctx, cmp.Or(a.Config.Gone, postgres.GoneAfter)/4)
 	}
 }
 

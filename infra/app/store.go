@@ -54,7 +54,7 @@ func OpenDatabase(ctx context.Context, c Config, reading bool) (Database, error)
 	if c.embedded() {
 		return sqlite.Open(ctx, DatabaseFile(c.Data), sqlite.Options{ReadOnly: reading})
 	}
-	return postgres.Open(ctx, c.Store, postgres.Options{})
+	return postgres.Open(ctx, c.Store, postgres.Options{Gone: c.Gone})
 }
 
 // MigrateDatabase brings the schema up to date and gives the versions before and

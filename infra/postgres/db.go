@@ -6,6 +6,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ type Options struct {
 	Quiet bool
 	// NoMigrate refuses a database with an older schema instead of migrating it.
 	NoMigrate bool
+	// Gone takes the place of GoneAfter unless it is 0. All who share a database
+	// must agree on it.
+	Gone time.Duration
 }
 
 // DB is one database, with connections of its own. Safe for concurrent use.
@@ -38,6 +42,7 @@ type DB struct {
 	name   string // for messages: host, port and database
 	config *pgx.ConnConfig
 	quiet  bool
+	gone   time.Duration
 	pool   *pgxpool.Pool
 	w      *writer
 	tail   *tail
@@ -69,7 +74,7 @@ func Open(ctx context.Context, dsn string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{config: config, name: describe(config), quiet: o.Quiet, closed: make(chan struct{})}
+	db := &DB{config: config, name: describe(config), quiet: o.Quiet, gone: cmp.Or(o.Gone, GoneAfter), closed: make(chan struct{})}
 	if err := db.probe(ctx); err != nil {
 		return nil, err
 	}

@@ -10,11 +10,10 @@ import (
 	"refold/domain/event"
 )
 
-// How instances prove that they live. Only the server's clock counts (P87).
-const (
-	beatEvery = 5 * time.Second
-	goneAfter = 20 * time.Second
-)
+// GoneAfter is how long an instance may be silent before it is taken for gone,
+// unless Options say otherwise. It proves that it lives four times in that time.
+// Only the server's clock counts (P87).
+const GoneAfter = 20 * time.Second
 
 // Mark notes that an instance is alive, at the server's time.
 func (db *DB) Mark(ctx context.Context, id string) error {
@@ -30,8 +29,9 @@ func (db *DB) Mark(ctx context.Context, id string) error {
 // Beat marks an instance as alive at once and then every 5 s, until ctx ends,
 // whose error it returns. If it has not succeeded for 15 s it gives up and
 // returns event.ErrUnavailable: others are about to take this instance for gone,
-// so whoever holds claims under its id must stop acting on them. Rows of
-// instances that were last seen a week ago are deleted on the way.
+// so whoever holds claims under its id must stop acting on them. (5 and 15 are a
+// quarter and three of GoneAfter.) Rows of instances that were last seen a week
+// ago are deleted on the way.
 func (db *DB) Beat(ctx context.Context, id string) error {
 	if err := db.Mark(ctx, id); err != nil {
 		return err
@@ -42,6 +42,7 @@ func (db *DB) Beat(ctx context.Context, id string) error {
 	}); err != nil {
 		return err
 	}
+	beatEvery := db.gone / 4
 	last := time.Now() // how much later it is counts, not what time it is
 	for {
 		if err := pause(ctx, db.closed, beatEvery); err != nil {
@@ -55,17 +56,17 @@ func (db *DB) Beat(ctx context.Context, id string) error {
 			last = time.Now()
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case db.isClosed() || time.Since(last) > goneAfter-beatEvery:
+		case db.isClosed() || time.Since(last) > db.gone-beatEvery:
 			return fmt.Errorf("%w: instance %s could not prove that it lives: %w", event.ErrUnavailable, id, err)
 		}
 	}
 }
 
-// Gone names the instances that were not seen for 20 s by the server's clock, or
+// Gone names the instances that were not seen for GoneAfter by the server's clock, or
 // have left, in no particular order.
 func (db *DB) Gone(ctx context.Context) (ids []string, err error) {
 	err = db.do(ctx, "read", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, "SELECT id FROM instance WHERE seen <= clock_timestamp() - make_interval(secs => $1)", goneAfter.Seconds())
+		rows, err := c.Query(ctx, "SELECT id FROM instance WHERE seen <= clock_timestamp() - make_interval(secs => $1)", db.gone.Seconds())
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func (db *DB) Gone(ctx context.Context) (ids []string, err error) {
 // must have ended.
 func (db *DB) Leave(ctx context.Context, id string) error {
 	return db.do(ctx, "write", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, "UPDATE instance SET seen = clock_timestamp() - make_interval(secs => $2) WHERE id = $1", id, goneAfter.Seconds())
+		_, err := c.Exec(ctx, "UPDATE instance SET seen = clock_timestamp() - make_interval(secs => $2) WHERE id = $1", id, db.gone.Seconds())
 		return err
 	})
 }

@@ -72,7 +72,7 @@ func (s story) lines() []string {
 
 // stories are the model: every piece that it writes is a tick.
 type stories struct {
-	x *phoenix
+	x interface{ tick(weight int) bool }
 
 	mu     sync.Mutex
 	failed map[int]bool

@@ -23,6 +23,7 @@ type settings struct {
 	Gate                                       string
 	Heartbeat, Write, Read, Approval, RunLimit int // ms
 	Context                                    int // tokens of the window
+	Gone                                       int // ms
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
 }

@@ -31,6 +31,7 @@ type settings struct {
 	Gate                                       string // unix socket asked around effects; "" = none
 	Heartbeat, Write, Read, Approval, RunLimit int
 	Context                                    int // tokens of the window
+	Gone                                       int
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
 }
@@ -51,7 +52,7 @@ func serve(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv("E2E_CONFIG")), &s); err != nil {
 		return fmt.Errorf("E2E_CONFIG: %w", err)
 	}
-	c := app.Config{Data: s.Data, Store: s.Store, Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
+	c := app.Config{Data: s.Data, Store: s.Store, Gone: ms(s.Gone), Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
 		RunTimeout: ms(s.RunLimit), ApprovalTimeout: ms(s.Approval), ReadTimeout: ms(s.Read),
 		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate,
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
