@@ -21,6 +21,8 @@ type contextKey int
 const (
 	requestKey contextKey = iota
 	principalKey
+	notesKey
+	traceKey
 )
 
 func requestID(r *http.Request) string {
@@ -52,7 +54,7 @@ func (a *API) recoverPanic(next http.Handler) http.Handler {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			a.Log.Error("panic while answering", "request", requestID(r), "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			a.log(r).Error("panic while answering", "panic", p, "stack", string(debug.Stack()))
 			if ww.Status() == 0 {
 				respond(ww, http.StatusInternalServerError, errorBody(1007, "internal error; the server's log has it under request "+requestID(r), nil))
 			}

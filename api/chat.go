@@ -69,6 +69,7 @@ func (a *API) agentChat(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
+	notes(r).run = posted.Run
 	w.Header().Set("X-Refold-Run", posted.Run)
 	w.Header().Set("X-Refold-Message", posted.Message)
 	switch {

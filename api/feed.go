@@ -147,6 +147,7 @@ func (a *API) continueStream(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
+	notes(r).run = messageID
 	a.serveRun(w, r, messageID, place(r), true)
 }
 
@@ -154,6 +155,7 @@ func (a *API) continueStream(w http.ResponseWriter, r *http.Request) {
 // is waited for.
 func (a *API) serveRun(w http.ResponseWriter, r *http.Request, runID, from string, follow bool) {
 	out := a.stream(w)
+	defer out.end()
 	taken, err := a.awaitTaken(r, out, runID, follow)
 	if err == nil && taken {
 		_, err = a.readRun(r, out, runID, from, follow, true)
@@ -190,6 +192,7 @@ func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
 			a.fail(w, r, err)
 			return
 		}
+		notes(r).run = id
 		a.serveRun(w, r, id, place(r), follow)
 		return
 	}
@@ -201,6 +204,7 @@ func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := a.stream(w)
+	defer out.end()
 	if err := a.readSession(r, out, sub, id, follow); err != nil {
 		if !out.begun {
 			a.fail(w, r, err)

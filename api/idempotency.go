@@ -78,7 +78,7 @@ func (a *API) idempotent(next http.Handler) http.Handler {
 			a.fail(w, r, err)
 			return
 		}
-		once := &once{api: a, next: next, key: keys[0], fingerprint: fingerprint, by: commands.Caller{Tenant: p.tenant, Principal: p.name, Request: requestID(r)}}
+		once := &once{api: a, next: next, key: keys[0], fingerprint: fingerprint, by: commands.Caller{Tenant: p.tenant, Principal: p.name, Request: requestID(r), Trace: trace(r)}}
 		if err := once.serve(w, r); err != nil {
 			a.fail(w, r, err)
 		}

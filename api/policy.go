@@ -52,6 +52,7 @@ var policies = map[string]string{
 	"GET /api/v1/agents/{agent}":                                      key.ReadAgents,
 	"GET /api/v1/tenants":                                             everyKey,
 	"GET /api/v1/tenants/{tenant}":                                    everyKey,
+	"GET /metrics":                                                    noKey,
 	"POST /api/v1/tenants":                                            noKey,
 	"GET /api/v1/tenants/all":                                         noKey,
 	"GET /api/v1/tenants/{tenant}/api-keys":                           noKey,

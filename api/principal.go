@@ -58,7 +58,7 @@ func tenant(r *http.Request) string {
 func tenantNumber(r *http.Request) int64 { return tenants.Number(tenant(r)) }
 
 func caller(r *http.Request) commands.Caller {
-	by := commands.Caller{Tenant: tenant(r), Request: requestID(r), Versions: versions(r)}
+	by := commands.Caller{Tenant: tenant(r), Request: requestID(r), Trace: trace(r), Versions: versions(r)}
 	if p := asking(r); p != nil {
 		by.Principal, by.Reservation = p.name, p.idem.reservation
 	}
@@ -115,6 +115,8 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			respond(w, no.status, body{"error": no.message})
 			return
 		}
+		n := notes(r)
+		n.tenant, n.by = p.tenant, p.name
 		if p.key != nil {
 			a.used(r, p.key)
 		}

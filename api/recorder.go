@@ -96,7 +96,7 @@ func (c *recorder) finish() {
 		if c.instead != nil {
 			raw, err := json.Marshal(c.instead)
 			if err != nil {
-				c.once.api.Log.Error("encode an answer to be kept", "request", requestID(c.request), "error", err)
+				c.once.api.log(c.request).Error("encode an answer to be kept", "error", err)
 			}
 			body = string(raw)
 		}
@@ -105,7 +105,7 @@ func (c *recorder) finish() {
 		ctx, cancel := c.context()
 		defer cancel()
 		if err := c.once.api.Commands.Release(ctx, c.once.by, c.stream, c.reservation, c.status); err != nil {
-			c.once.api.Log.Warn("a refused request keeps its Idempotency-Key", "request", requestID(c.request), "error", err)
+			c.once.api.log(c.request).Warn("a refused request keeps its Idempotency-Key", "error", err)
 		}
 	}
 	c.pass()
@@ -121,6 +121,6 @@ func (c *recorder) record(answer request.RequestAnswered) {
 	ctx, cancel := c.context()
 	defer cancel()
 	if _, err := c.once.api.Commands.Answer(ctx, c.once.by, c.stream, answer); err != nil {
-		c.once.api.Log.Warn("an answer is not recorded; a repetition of the request makes it again", "request", requestID(c.request), "error", err)
+		c.once.api.log(c.request).Warn("an answer is not recorded; a repetition of the request makes it again", "error", err)
 	}
 }

@@ -94,17 +94,17 @@ func (a *API) explain(r *http.Request, err error) (status, code int, message str
 	case errors.Is(err, projections.ErrBadCursor):
 		return http.StatusBadRequest, 1000, "the cursor does not belong to this list; start without one", nil
 	case errors.Is(err, event.ErrUnavailable):
-		a.Log.Error("the store is unavailable", "request", requestID(r), "error", err)
+		a.log(r).Error("the store is unavailable", "error", err)
 		return http.StatusServiceUnavailable, 1008, "the event store takes nothing right now (disk full, or its file is locked or away); nothing was lost, try again later", nil
 	case errors.Is(err, event.ErrUnknownType), errors.Is(err, event.ErrNewerSchema):
-		a.Log.Error("an event of a newer version", "request", requestID(r), "error", err)
+		a.log(r).Error("an event of a newer version", "error", err)
 		return http.StatusServiceUnavailable, 1008, "the record holds events of a newer refold; upgrade this server", nil
 	case errors.Is(err, projections.ErrBehind), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, 1008, "the view has not caught up yet; try again", nil
 	case errors.Is(err, context.Canceled):
 		return 499, 1009, "the request was cancelled", nil
 	}
-	a.Log.Error("request failed", "request", requestID(r), "path", r.URL.Path, "error", err)
+	a.log(r).Error("request failed", "error", err)
 	return http.StatusInternalServerError, 1007, "internal error; the server's log has it under request " + requestID(r), nil
 }
 

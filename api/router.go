@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -58,6 +59,12 @@ type API struct {
 	Titles func(ctx context.Context, by commands.Caller, session, question, answer string) (string, event.Position, error)
 	// Agents lists the agents to show.
 	Agents []agent.Agent
+	// Metrics answers scrapes, and Answered is told of each answer; nil = nothing is
+	// counted.
+	Metrics  http.Handler
+	Answered func(Answered)
+
+	inFlight, readers atomic.Int64
 
 	routes  chi.Routes
 	large   chan struct{} // a token for each large body in memory
@@ -71,7 +78,7 @@ type API struct {
 func (a *API) Handler() http.Handler {
 	r := chi.NewRouter()
 	a.routes, a.large = r, make(chan struct{}, largeAtOnce)
-	r.Use(a.requestID, a.recoverPanic, a.guard)
+	r.Use(a.requestID, a.observe, a.recoverPanic, a.guard)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
 	})
@@ -83,6 +90,9 @@ func (a *API) Handler() http.Handler {
 		r.Head(path, a.health)
 	}
 	r.Get("/readyz", a.ready)
+	r.Get("/openapi.json", a.openAPI)
+	r.Get("/docs", a.docs)
+	r.With(a.authenticate).Get("/metrics", a.metrics)
 	r.Route("/api/v1", func(r chi.Router) {
 		r.Use(a.authenticate, a.limit, a.idempotent)
 		r.Post("/sessions", a.createSession)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"refold/projections"
@@ -17,6 +18,7 @@ type stream struct {
 	control *http.ResponseController
 	timeout time.Duration
 	begun   bool
+	readers *atomic.Int64
 }
 
 func (a *API) stream(w http.ResponseWriter) *stream {
@@ -24,7 +26,7 @@ func (a *API) stream(w http.ResponseWriter) *stream {
 	if timeout == 0 {
 		timeout = 30 * time.Second
 	}
-	return &stream{w: w, control: http.NewResponseController(w), timeout: timeout}
+	return &stream{w: w, control: http.NewResponseController(w), timeout: timeout, readers: &a.readers}
 }
 
 // begin sends the headers. From here on errors are frames.
@@ -33,6 +35,7 @@ func (s *stream) begin() error {
 		return nil
 	}
 	s.begun = true
+	s.readers.Add(1)
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream;charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
@@ -40,6 +43,13 @@ func (s *stream) begin() error {
 	h.Set("X-Accel-Buffering", "no")
 	s.w.WriteHeader(http.StatusOK)
 	return s.write([]byte("retry: 2000\n\n"))
+}
+
+// end is called when nothing more is written.
+func (s *stream) end() {
+	if s.begun {
+		s.readers.Add(-1)
+	}
 }
 
 // maxWrite is how much is written under one deadline, in bytes: a reader on a

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -61,6 +62,7 @@ type Caller struct {
 	Tenant    string
 	Principal string
 	Request   string // request id
+	Trace     string // W3C trace id, "" if there is none
 	// Reservation is that of an idempotent request, "" for any other. What such a
 	// request mints derives from it, and what follows from it names it, so that
 	// doing it again gives the first answer.
@@ -72,7 +74,7 @@ type Caller struct {
 
 func (c *Commands) envelope(by Caller, sessionID, command string) event.Envelope {
 	return event.Envelope{Time: c.Now().UTC(), Meta: event.Metadata{Correlation: sessionID, Command: command,
-		Actor: by.Principal, Trace: by.Request, Causation: by.Reservation}}
+		Actor: by.Principal, Trace: cmp.Or(by.Trace, by.Request), Causation: by.Reservation}}
 }
 
 func facts[E any](newID func() string, events []E) []event.Fact[E] {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type Run struct {
 	State    run.State
 	Version  int64
 	Position event.Position // of the last event that this process appended
+	Trace    string         // of the request that the run answers: W3C trace id, or its request id
 
 	executed map[string]event.Position // what idempotent requests did, by reservation and command
 }
@@ -37,6 +39,9 @@ func (r *Run) Refresh(ctx context.Context) error {
 	for _, rec := range recs {
 		r.State = run.Evolve(r.State, rec.Event)
 		r.Version = rec.Version
+		if rec.Version == 1 {
+			r.Trace = rec.Meta.Trace
+		}
 		if rec.Meta.Causation != "" {
 			if r.executed == nil {
 				r.executed = map[string]event.Position{}
@@ -70,6 +75,7 @@ func (r *Run) Do(ctx context.Context, by Caller, command string, ask func(run.St
 			sessionID = next.Start.Session
 			if by.Request == "" {
 				by.Request = next.Start.Request
+				by.Trace = cmp.Or(by.Trace, r.Trace)
 			}
 		}
 		recs, err := c.Runs.Append(ctx, r.Tenant, r.ID, event.Exactly(r.Version), c.envelope(by, sessionID, command), facts(c.NewID, events)...)
@@ -81,6 +87,9 @@ func (r *Run) Do(ctx context.Context, by Caller, command string, ask func(run.St
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", command, err)
+		}
+		if r.Version == 0 {
+			r.Trace = recs[0].Meta.Trace
 		}
 		r.State, r.Version, r.Position = next, recs[len(recs)-1].Version, recs[len(recs)-1].Position
 		return events, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"refold/domain/agent"
+	"refold/domain/event"
 	"refold/domain/run"
 	"refold/domain/session"
 	"refold/domain/tool"
@@ -20,10 +21,11 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 	if err != nil || r.State.Begun() {
 		return r, err
 	}
-	s, _, err := c.loadSession(ctx, tenant, sessionID)
+	recs, err := c.Sessions.Load(ctx, tenant, sessionID, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start run %s: %w", runID, err)
 	}
+	s := fold(recs)
 	post, place, ok := s.Post(runID)
 	if !ok {
 		return nil, run.ErrNotStarted
@@ -47,7 +49,7 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 			return nil, fmt.Errorf("choose the tools of run %s: %w", runID, err)
 		}
 	}
-	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request}
+	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request, Trace: traceOf(recs, runID)}
 	_, err = r.Do(ctx, by, "StartRun", one(run.Start{RunStarted: c.snapshot(s, post, place, a, tools)}))
 	if errors.Is(err, run.ErrAlreadyStarted) {
 		err = r.Refresh(ctx)
@@ -58,6 +60,24 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 // Windows is what a Catalog may also know: how many tokens a request to a model
 // and its reply may take; 0 = the default.
 type Windows interface{ ContextTokens(model string) int }
+
+// traceOf is the trace of the request that a run answers: that of its message,
+// which may have waited in the queue.
+func traceOf(recs []event.Recorded[session.Event], runID string) string {
+	for _, rec := range recs {
+		switch e := rec.Event.(type) {
+		case session.MessagePosted:
+			if e.Run == runID {
+				return rec.Meta.Trace
+			}
+		case session.MessageQueued:
+			if e.Run == runID {
+				return rec.Meta.Trace
+			}
+		}
+	}
+	return ""
+}
 
 func (c *Commands) snapshot(s session.State, post session.MessagePosted, place int, a agent.Agent, tools []tool.Definition) run.RunStarted {
 	now := c.Now().UTC()

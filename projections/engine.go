@@ -118,6 +118,14 @@ func (e *Engine) Broken() map[string]error {
 	return out
 }
 
+// Folded is the place up to which this process knows the projection to be folded.
+func (e *Engine) Folded(p Projection) event.Position {
+	st := e.stat(p.Base())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return st.position
+}
+
 // Await waits until the projection has folded everything up to pos, or ctx
 // ends (ErrBehind), or the projection is broken (its error).
 func (e *Engine) Await(ctx context.Context, p Projection, pos event.Position) error {

@@ -26,6 +26,7 @@ import (
 	"refold/handlers"
 	"refold/handlers/tools"
 	"refold/infra/jsonschema"
+	"refold/infra/metrics"
 	"refold/infra/tiktoken"
 	"refold/projections"
 )
@@ -42,6 +43,7 @@ type App struct {
 	Titler   *handlers.Titler
 	API      *api.API
 	LocalKey string
+	Metrics  *metrics.Set
 
 	stop      context.CancelFunc
 	work      sync.WaitGroup
@@ -58,7 +60,8 @@ func Open(ctx context.Context, c Config) (*App, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", c.Data, err)
 	}
-	m, err := newModels(c)
+	count := metrics.New(nil)
+	m, err := newModels(c, count)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +69,7 @@ func Open(ctx context.Context, c Config) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Config: c, DB: db, store: &watched{Store: db.Events()}, LocalKey: randomKey()}
+	a := &App{Config: c, DB: db, Metrics: count, store: &watched{Store: count.Store(db.Events())}, LocalKey: randomKey()}
 	a.Store = a.store
 	if err := a.assemble(m); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -83,7 +86,7 @@ func (a *App) assemble(m *models) error {
 	registry := &tool.Registry{}
 	a.Runner = &handlers.Runner{Store: a.Store, Models: m, Blobs: a.DB.Blobs(), Clock: c.Clock, Log: c.Log,
 		Self: instanceID(), Sole: c.embedded(),
-		Tools: tools.Box{Invoker: &tools.Invoker{Registry: registry, Validator: jsonschema.New(), Log: c.Log}}}
+		Tools: a.Metrics.Tools(tools.Box{Invoker: &tools.Invoker{Registry: registry, Validator: jsonschema.New(), Log: c.Log}})}
 	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
 		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
 	for _, t := range append(builtin, c.Tools...) {
@@ -116,7 +119,12 @@ func (a *App) assemble(m *models) error {
 	}
 	a.API = &api.API{Blobs: a.DB.Blobs(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
-		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart}}
+		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
+		Metrics: a.Metrics.Handler(), Answered: func(x api.Answered) {
+			a.Metrics.Request(x.Method, x.Route, x.Status, x.Took, x.Streamed)
+		}}
+	a.Metrics.Watch(metrics.Sources{Store: a.Store, Engine: a.Engine, Documents: a.Engine.Reading(), Active: a.Runner.Active, Parked: a.Runner.Parked,
+		Readers: func() int { _, readers := a.API.Open(); return readers }})
 	return nil
 }
 
@@ -187,20 +195,31 @@ func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	end() // long streams end; their readers come back with their place
+	began := time.Now()
+	requests, readers := a.API.Open()
+	log := a.Config.Log
+	log.Info("stopping: no new requests are taken; feeds end, and their readers come back with their place", "requests", requests, "readers", readers,
+		"active_runs", a.Runner.Active(), "parked_runs", a.Runner.Parked())
+	end()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
+		requests, readers = a.API.Open()
+		log.Warn("stopping: requests are cut off", "requests", requests, "readers", readers, "ms", time.Since(began).Milliseconds())
 		return errors.Join(fmt.Errorf("shut down: %w", err), server.Close())
 	}
+	log.Info("stopping: every request is answered", "ms", time.Since(began).Milliseconds())
 	return nil
 }
 
 // Close ends the work, hands back what was claimed, and closes the record.
 func (a *App) Close() error {
+	began, active := time.Now(), a.Runner.Active()
 	a.stop()
 	a.work.Wait()
-	return a.DB.Close()
+	err := a.DB.Close()
+	a.Config.Log.Info("stopped: work is handed back or reported, and the record is closed", "active_runs", active, "ms", time.Since(began).Milliseconds())
+	return err
 }
 
 func instanceID() string {

@@ -9,6 +9,7 @@ import (
 	"refold/commands"
 	"refold/handlers"
 	"refold/infra/extractive"
+	"refold/infra/metrics"
 	"refold/infra/openai"
 	"refold/infra/pool"
 )
@@ -24,7 +25,7 @@ type models struct {
 
 // newModels makes the clients. The extractive model is always there, and is the
 // default when nothing else is configured.
-func newModels(c Config) (*models, error) {
+func newModels(c Config, count *metrics.Set) (*models, error) {
 	m := &models{byName: map[string]handlers.Model{}, vision: map[string]bool{}, vlm: c.VLM}
 	for i, mc := range c.Models {
 		if mc.Name == "" {
@@ -37,11 +38,11 @@ func newModels(c Config) (*models, error) {
 		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", mc.Name, err)
 		}
-		m.byName[mc.Name] = client
+		m.byName[mc.Name] = count.Model(mc.Name, client)
 		m.names = append(m.names, mc.Name)
 		m.vision[mc.Name] = mc.Vision
 	}
-	m.byName[extractive.Name] = extractive.Model{}
+	m.byName[extractive.Name] = count.Model(extractive.Name, extractive.Model{})
 	m.names = append(m.names, extractive.Name)
 	m.standard = m.names[0]
 	if c.Default != "" {

@@ -18,7 +18,8 @@ type Serve struct {
 	Root   []string `help:"Folder that requests may open as workspace, with all below it; for another tenant than 1: N=DIR; repeatable." placeholder:"DIR"`
 	Rate   string   `help:"Requests that one key may make: 20/s, 600/m, off; five seconds' worth at once." env:"REFOLD_RATE" placeholder:"N/s"`
 	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
-	Quiet  bool     `help:"Log errors only."`
+	Level  string   `help:"What is logged: debug, info (a line for each request), warn or error." enum:"debug,info,warn,error" default:"info" env:"REFOLD_LOG_LEVEL" name:"log-level"`
+	Quiet  bool     `help:"Log errors only, like --log-level error."`
 	ModelFlags
 }
 
@@ -56,7 +57,10 @@ func (s Serve) Run(e *env) error {
 	if err := s.apply(&c); err != nil {
 		return usage("%v", err)
 	}
-	level := slog.LevelInfo
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.Level)); err != nil {
+		return usage("--log-level: %v", err)
+	}
 	if s.Quiet {
 		level = slog.LevelError
 	}

@@ -52,6 +52,7 @@ var outside = map[string]string{
 	"github.com/jackc/pgx":                  "infra/postgres",
 	"github.com/ncruces/go-sqlite3":         "infra/sqlite",
 	"github.com/pressly/goose":              "infra/sqlite infra/postgres",
+	"github.com/prometheus/client_golang":   "infra/metrics",
 	"github.com/santhosh-tekuri/jsonschema": "infra/jsonschema",
 	"github.com/sashabaranov/go-openai":     "infra/openai",
 	"github.com/tiktoken-go/tokenizer":      "infra/tiktoken",
@@ -191,7 +192,7 @@ func TestArrows_CatchWhatIsForbidden(t *testing.T) {
 		{"domain/event", "refold/domain"}, {"domain/run", "refold/commands"}, {"domain/run", "refold/domain/session"}, {"commands", "refold/handlers"},
 		{"projections", "refold/commands"}, {"handlers", "refold/infra/memory"}, {"handlers/tools", "refold/commands"}, {"api", "refold/handlers"},
 		{"infra/sqlite", "refold/commands"}, {"infra/sqlite", "refold/infra/memory"}, {"api", "refold/tests/scenario"}, {"infra/app", "refold/tests/scripted"},
-		{"domain/run", "github.com/google/uuid"}, {"handlers", "github.com/go-chi/chi/v5"}, {"commands", "github.com/google/uuid"}, {"api", "example.com/unknown"}, {"elsewhere", "fmt"},
+		{"domain/run", "github.com/google/uuid"}, {"handlers", "github.com/go-chi/chi/v5"}, {"api", "github.com/prometheus/client_golang/prometheus"}, {"handlers", "refold/infra/metrics"}, {"commands", "github.com/google/uuid"}, {"api", "example.com/unknown"}, {"elsewhere", "fmt"},
 	} {
 		if len(violations(c.folder, []string{c.im})) == 0 {
 			t.Errorf("%s may import %s", c.folder, c.im)
