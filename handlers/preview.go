@@ -89,24 +89,40 @@ func (p *prompt) preview(m run.Message, budget int) short {
 	marker := ModelMessage{Role: m.Role, CallID: m.CallID, Name: m.Name,
 		Content: fmt.Sprintf("[Left out to save space: this result has %d characters. %s]", total, how)}
 	best := short{budget: budget, message: marker, tokens: TokensOf(p.counter, marker)}
-	lo, hi := 0, total-1 // the longest that is known to fit, and could
-	for hi = min(hi, budget*8); lo < hi; {
+	if budget < best.tokens {
+		return best
+	}
+	build := func(n int) ModelMessage {
+		head, tail := ends(m.Content, n/4, n-n/4)
+		try := m
+		try.Content = head + previewGap + tail
+		message := marker
+		message.Content = fmt.Sprintf("[Shortened to save space: %d of %d characters follow. %s]\n", n, total, how) + framed(try)
+		return message
+	}
+	// The frame is made twice only: for nothing, to know what it takes, and for
+	// what fits beside it.
+	frame := TokensOf(p.counter, build(0))
+	lo, hi := 0, min(total-1, (budget-frame)*8)
+	for lo < hi {
 		n := (lo + hi + 1) / 2
 		head, tail := ends(m.Content, n/4, n-n/4)
-		note := fmt.Sprintf("[Shortened to save space: %d of %d characters follow. %s]\n", n, total, how)
-		try := m
-		try.Content = head + "\n... [left out here] ...\n" + tail
-		message := marker
-		message.Content = note + framed(try)
-		if t := TokensOf(p.counter, message); t <= budget {
-			best.message, best.tokens = message, t
+		if frame+p.counter.Count(head)+p.counter.Count(tail) <= budget {
 			lo = n
 		} else {
 			hi = n - 1
 		}
 	}
+	for ; lo > 0; lo = lo * 9 / 10 { // framing may add to a text
+		if message := build(lo); TokensOf(p.counter, message) <= budget {
+			best.message, best.tokens = message, TokensOf(p.counter, message)
+			break
+		}
+	}
 	return best
 }
+
+const previewGap = "\n... [left out here] ...\n"
 
 // ends gives the first and the last runes of a text that is longer than both.
 func ends(text string, first, last int) (string, string) {

@@ -255,7 +255,7 @@ func (w *world) closeModel(how int) {
 			Finish: one(w, "stop", "stop", "tool_calls", "", "length", "content_filter", "weird"), Now: w.now})
 	case 2:
 		text, reasoning, shown := w.shown(false)
-		w.send(run.RecordFailure{Call: call, Code: one(w, "overloaded", "incomplete", "bad_request", run.CodeOverflow), Limit: w.pick(3) * 4000, Requested: w.pick(3) * 5000, Transient: w.pick(3) > 0,
+		w.send(run.RecordFailure{Call: call, Code: one(w, "overloaded", run.CodeOverflow, "incomplete", "bad_request", run.CodeOverflow), Limit: w.pick(3) * 4000, Requested: w.pick(3) * 5000, Transient: w.pick(3) > 0,
 			RetryAfter: one(w, 0, time.Second, time.Hour), Text: text, Reasoning: reasoning, Shown: shown, Message: "broken", Now: w.now})
 	case 3:
 		text, reasoning, shown := w.shown(false)
