@@ -147,7 +147,7 @@ func (a *App) begin(ctx context.Context) error {
 	return nil
 }
 
-func (a *App) ready(context.Context) map[string]string {
+func (a *App) ready(ctx context.Context) map[string]string {
 	out := map[string]string{}
 	if !a.started.Load() {
 		out["runner"] = "the read models are catching up with the log"
@@ -155,8 +155,8 @@ func (a *App) ready(context.Context) map[string]string {
 	if p := a.problem.Load(); p != nil {
 		out["runner"] = *p
 	}
-	if p := a.store.problem.Load(); p != nil {
-		out["store"] = *p
+	if text := a.store.trouble(ctx); text != "" {
+		out["store"] = text
 	}
 	return out
 }

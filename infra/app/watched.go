@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"refold/domain/event"
 )
@@ -12,7 +13,41 @@ import (
 // the store itself is in trouble, so that readiness can say so.
 type watched struct {
 	event.Store
-	problem atomic.Pointer[string]
+	problem atomic.Pointer[trouble]
+	waited  atomic.Pointer[trouble] // why those who follow it could not
+}
+
+type trouble struct {
+	text string
+	at   time.Time
+}
+
+const (
+	// troubleLasts is how long a refused append counts. Nobody appends to a server
+	// that is not asked any more because it is not ready.
+	troubleLasts = 30 * time.Second
+	// answerWait is how soon a store that is well says where its end is.
+	answerWait = 2 * time.Second
+)
+
+// trouble says what the store suffers from, "" if nothing is known of.
+func (w *watched) trouble(ctx context.Context) string {
+	if p := w.problem.Load(); p != nil && time.Since(p.at) < troubleLasts {
+		return p.text
+	}
+	bound, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	switch _, err := w.Head(bound); {
+	case errors.Is(err, context.DeadlineExceeded):
+		text := "the store has not answered for " + answerWait.String()
+		if p := w.waited.Load(); p != nil && time.Since(p.at) < troubleLasts {
+			text += ": " + p.text
+		}
+		return text
+	case err != nil:
+		return err.Error()
+	}
+	return ""
 }
 
 // Append implements event.Store.
@@ -20,10 +55,18 @@ func (w *watched) Append(ctx context.Context, stream event.Stream, expect event.
 	res, err := w.Store.Append(ctx, stream, expect, events...)
 	switch {
 	case errors.Is(err, event.ErrUnavailable):
-		text := err.Error()
-		w.problem.Store(&text)
+		w.problem.Store(&trouble{err.Error(), time.Now()})
 	case err == nil && w.problem.Load() != nil:
 		w.problem.Store(nil)
 	}
 	return res, err
+}
+
+// Wait implements event.Store.
+func (w *watched) Wait(ctx context.Context, after event.Position) error {
+	err := w.Store.Wait(ctx, after)
+	if errors.Is(err, event.ErrUnavailable) {
+		w.waited.Store(&trouble{err.Error(), time.Now()})
+	}
+	return err
 }
