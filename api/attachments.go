@@ -178,10 +178,6 @@ func imagePath(n int) string { return fmt.Sprintf("image-%d", n+1) }
 // messageFile gives an image or a file that came with a message.
 func (a *API) messageFile(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("file_path")
-	if want == "" {
-		a.fail(w, r, invalid("file_path is required"))
-		return
-	}
 	s, err := a.Commands.Session(r.Context(), tenant(r), chi.URLParam(r, "session"))
 	if err != nil {
 		a.fail(w, r, err)
@@ -190,6 +186,10 @@ func (a *API) messageFile(w http.ResponseWriter, r *http.Request) {
 	post, found := s.Message(chi.URLParam(r, "message"))
 	if !found {
 		a.fail(w, r, session.ErrNoMessage)
+		return
+	}
+	if want == "" {
+		a.fail(w, r, invalid("file_path is required"))
 		return
 	}
 	for i, m := range post.Images {

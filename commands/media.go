@@ -12,6 +12,10 @@ import (
 var ErrNoImages = domain.Reject(domain.Invalid, "images_not_supported",
 	`the model sees no images: set "vision": true for it in the configuration if it does, or name a model that describes images in "vlm"`)
 
+// ErrSteerMedia says that a run in progress takes text only.
+var ErrSteerMedia = domain.Reject(domain.Conflict, "media_not_steered",
+	`a run in progress takes text only; send images and files with on_busy "enqueue" or "interrupt"`)
+
 // CheckImages refuses images for a message to an agent (and model, "" = the
 // agent's) that can't be shown any.
 func (c *Commands) CheckImages(ctx context.Context, tenant, agentID, model string) error {

@@ -126,7 +126,10 @@ func (c *Commands) steer(ctx context.Context, by Caller, p PostMessage) (Posted,
 		if err != nil {
 			return Posted{}, err
 		}
-		_, err = r.Do(ctx, by, "SteerRun", func(run.State) ([]run.Command, error) {
+		_, err = r.Do(ctx, by, "SteerRun", func(s run.State) ([]run.Command, error) {
+			if len(m.Images)+len(m.Files) > 0 && !s.Over() {
+				return nil, ErrSteerMedia
+			}
 			return []run.Command{run.Steer{Message: m.Message, Text: m.Query, By: by.Principal, Now: c.Now().UTC()}}, nil
 		})
 		switch {

@@ -143,7 +143,9 @@ func (a *App) begin(ctx context.Context) error {
 		return nil
 	}
 	a.work.Go(func() { a.move(bg, head) })
-	a.work.Go(func() { a.Titler.Run(bg, head, a.untitled(bg, head)) })
+	if !a.Config.Own { // whoever serves the others makes the titles
+		a.work.Go(func() { a.Titler.Run(bg, head, a.untitled(bg, head)) })
+	}
 	return nil
 }
 

@@ -167,6 +167,9 @@ func (c client) upload(t testing.TB, session, name string, content []byte) answe
 	if err != nil {
 		t.Fatal(err)
 	}
+	for k, v := range c.head {
+		req.Header.Set(k, v)
+	}
 	req.Header.Set("Content-Type", w.FormDataContentType())
 	res, err := plain.Do(req)
 	if err != nil {
@@ -253,6 +256,13 @@ func TestAttachments(t *testing.T) {
 	if body := string(l.model.Requests()[2].Body); !strings.Contains(body, "4711") || !strings.Contains(body, "uploaded inline") {
 		t.Error("a later turn has lost the files")
 	}
+	gate := make(chan struct{})
+	l.model.Push(held(gate, []string{"Half"}, []string{"."}))
+	busy := l.chat(t, id, "q")
+	busy.until(t, isAnswer("Half"))
+	l.do(t, "POST", chat, map[string]any{"query": "q", "on_busy": "steer", "attachment_ids": []string{small.ID}}).refused(t, 409, 1005, "media_not_steered", "text only")
+	close(gate)
+	busy.rest(t)
 	l.upload(t, "none", "a.txt", []byte("x")).refused(t, 404, 1003, "session_not_found", "no such session")
 	l.do(t, "POST", base, map[string]any{}).refused(t, 400, 1000, "bad_request", "multipart")
 }

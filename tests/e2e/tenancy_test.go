@@ -67,10 +67,12 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 	queued := one.chatWith(t, id, ask("the anvil message that waits", "enqueue"))
 	message := queued.head.Get("X-Refold-Message")
 	queued.close()
-	secrets := []string{id, r.run(), approval, message, "anvil", oneToken[:15]}
+	var file attached
+	one.upload(t, id, "anvil.txt", []byte("the anvil text")).data(t, 202, &file)
+	secrets := []string{id, r.run(), approval, message, file.ID, "anvil", oneToken[:15]}
 	before := snapshot(t, one, id, r.run())
 
-	fill := strings.NewReplacer("{session}", id, "{run}", r.run(), "{approval}", approval, "{message}", message, "{tenant}", "1", "{key}", fmt.Sprint(oneKey))
+	fill := strings.NewReplacer("{session}", id, "{run}", r.run(), "{approval}", approval, "{message}", message, "{attachment}", file.ID, "{tenant}", "1", "{key}", fmt.Sprint(oneKey))
 	bodies := map[string]any{
 		"POST /api/v1/agent-chat/{session}":              ask("hello?", ""),
 		"DELETE /api/v1/sessions/batch":                  map[string]any{"ids": []string{id}},
