@@ -19,7 +19,7 @@ type narrow struct {
 	window int
 	rounds int // of a turn
 	count  tiktoken.Counter
-	more   float64 // what its tokens are, of ours
+	more   float64                     // what its tokens are, of ours
 	gate   func(n int) <-chan struct{} // holds the n-th summary; nil = not
 
 	mu        sync.Mutex
