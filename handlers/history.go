@@ -82,7 +82,7 @@ func pastOf(c TokenCounter, s run.State, states []run.State, kept func(run.Memor
 		if !st.Begun() {
 			continue
 		}
-		if st.Start.Agent.Model == s.Start.Agent.Model && st.Sized.Prompt > 0 {
+		if st.ModelName() == s.Start.Agent.Model && st.Sized.Prompt > 0 {
 			out.sized = st.Sized
 		}
 		for _, p := range st.TurnParts() {

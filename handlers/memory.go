@@ -57,7 +57,7 @@ func (a *actor) callMemory(ctx context.Context, s run.State, claim run.ModelCall
 	}
 	brief := p.brief(s, *s.Wanted)
 	fail.Archive = brief.archive
-	model, err := r.Models.Model(s.Start.Agent.Model)
+	model, err := r.Models.Model(s.ModelName())
 	if err != nil {
 		return finish(asModelError(err))
 	}
@@ -75,7 +75,7 @@ func (a *actor) callMemory(ctx context.Context, s run.State, claim run.ModelCall
 	}
 	text := strings.TrimSpace(tool.Sanitize(reply.Content))
 	if n := p.counter.Count(text); n > brief.most {
-		return finish(&ModelError{Code: "summary_too_long", Message: fmt.Sprintf("the summary has about %d tokens, more than the %d that would save space", n, brief.most)})
+		return finish(&ModelError{Code: run.CodeSummary, Message: fmt.Sprintf("the summary has about %d tokens, more than the %d that would save space", n, brief.most)})
 	}
 	return run.RecordReply{Call: claim.Call, Text: text, Finish: reply.Finish, Model: reply.Model, Usage: reply.Usage, Archive: brief.archive,
 		RequestDigest: reply.RequestDigest, Duration: now.Sub(claim.At), Now: now}

@@ -18,8 +18,11 @@ const (
 )
 
 // resultBudget is a fifth of the window within those bounds, and never more than
-// half of a small one.
+// half of a small one. Without a window there is no budget.
 func resultBudget(window int) int {
+	if window >= run.NoWindow {
+		return window
+	}
 	return min(min(max(window/5, minResults), maxResults), window/2)
 }
 

@@ -39,6 +39,7 @@ func Evolve(s State, e Event) State {
 		}
 		s.RetryAt = e.RetryAt
 	case ModelSwitched:
+		s.memory = s.memory.moved()
 		s.Switches++
 		s.Failures, s.Lost = 0, 0
 		s.RetryAt = e.At

@@ -19,6 +19,9 @@ const (
 // than the model's window.
 const CodeOverflow = "context_overflow"
 
+// CodeSummary is the code of an attempt at a summary that saves no space.
+const CodeSummary = "summary_too_long"
+
 // Place is a place in the messages of a run: 0 is the question, i+1 is what
 // Steps[i] says, len(Steps)+1 is the answer.
 type Place struct {
@@ -175,6 +178,9 @@ func (s State) memoryFailed(f ModelCallFailed, at time.Time, transient bool, ask
 		}
 		return []Event{f}
 	}
+	if next, ok := s.switched(f); ok && !late && f.Code != CodeOverflow && f.Code != CodeSummary && f.Code != "empty" {
+		return []Event{f, next} // the model's fault: the next one may do it
+	}
 	if blank(archive) {
 		return []Event{f} // given up: the messages stay as they are
 	}
@@ -186,6 +192,9 @@ func (s State) memoryFailed(f ModelCallFailed, at time.Time, transient bool, ask
 // once it is made again within a smaller window, then the run has failed.
 func decideOverflow(s State, f ModelCallFailed, c RecordFailure) []Event {
 	if s.overflows > 0 {
+		if next, ok := s.switched(f); ok {
+			return []Event{f, next}
+		}
 		message := "the conversation does not fit into the model's window, also after older parts were summed up and left out; start a new session, or use a model with a larger window"
 		if c.Message != "" {
 			message += " (" + c.Message + ")"
@@ -203,6 +212,21 @@ func decideOverflow(s State, f ModelCallFailed, c RecordFailure) []Event {
 	e.Window = max(1, min(e.Window, s.Window()))
 	f.RetryAt = c.Now
 	return []Event{f, e}
+}
+
+// switched moves on to the next fallback model, if there is one.
+func (s State) switched(f ModelCallFailed) (ModelSwitched, bool) {
+	if next := s.Switches; next < len(s.Start.Agent.Fallbacks) {
+		return ModelSwitched{From: s.ModelName(), To: s.Start.Agent.Fallbacks[next], Reason: f.Message, At: f.At}, true
+	}
+	return ModelSwitched{}, false
+}
+
+// moved folds a change of the model: what was learnt about the other's window is
+// not true of this one.
+func (m memory) moved() memory {
+	m.Sized, m.window, m.tired, m.overflows = Sizing{}, 0, false, 0
+	return m
 }
 
 // claimed folds the claim of a model call.

@@ -171,3 +171,22 @@ func TestMemory_TimeoutIsThatOfTheDesign(t *testing.T) {
 		t.Fatal("constants")
 	}
 }
+
+func TestMemory_AModelThatIsDownMakesNoArchive(t *testing.T) {
+	p := twoRounds(t, fallbacks("big")).measured(800)
+	for range 2 {
+		p.fails("unauthorized", false)
+	}
+	f := p.model().failure("unauthorized", false)
+	f.Archive = "user: What time is it?"
+	p.do(f).Kinds("ModelCallFailed", "ModelSwitched").measured(800).Kinds("MemoryRequested")
+	p.says("It was noon.", "stop").Kinds("MemoryConsolidated")
+}
+
+func TestOverflow_TwiceMovesOnToTheNextModel(t *testing.T) {
+	p := twoRounds(t, fallbacks("big")).fails(run.CodeOverflow, false).fails(run.CodeOverflow, false).Kinds("ModelCallFailed", "ModelSwitched")
+	if s := p.State(); s.Window() != 1000 || s.ModelName() != "big" {
+		t.Fatalf("%d, %s", s.Window(), s.ModelName())
+	}
+	p.fails(run.CodeOverflow, false).fails(run.CodeOverflow, false).ended(run.OutcomeFailed, run.EndModelFailed, "")
+}

@@ -25,6 +25,7 @@ const (
 	MaxAttempts            = 3                // of a repeatable tool whose attempts are lost
 	MaxQuery               = 100_000          // runes of a question
 	DefaultContextTokens   = 200_000          // of a request and its reply
+	NoWindow               = 1 << 30          // a window of that much is no limit at all
 	MaxMemoryTries         = 3                // attempts at one summary
 	MemoryTimeout          = 60 * time.Second // of one attempt
 )

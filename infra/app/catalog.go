@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"refold/domain/agent"
+	"refold/domain/run"
 	"refold/domain/tool"
 	"refold/handlers/tools"
 )
@@ -27,6 +28,9 @@ type catalog struct {
 func (c *catalog) ContextTokens(model string) int {
 	if model == "" {
 		model = c.models.standard
+	}
+	if c.models.plain(model) {
+		return run.NoWindow // it reads, and quotes, whatever there is
 	}
 	if n := c.windows[model]; n > 0 {
 		return n
