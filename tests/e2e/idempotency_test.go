@@ -145,6 +145,24 @@ func TestIdempotency_EveryKindOfCall(t *testing.T) {
 	}
 }
 
+// TestIdempotency_Upload: a form is the same whatever boundary it is sent with.
+func TestIdempotency_Upload(t *testing.T) {
+	l := newLab(t, nil)
+	id := l.session(t)
+	large := []byte(strings.Repeat("A line of text.\n", 100_000))
+	first := l.idem("u").upload(t, id, "a.txt", large)
+	again := l.idem("u").upload(t, id, "a.txt", large)
+	if first.status != 202 || again.status != 202 || again.body != first.body || again.head.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("HTTP %d %s, then %d %s", first.status, first.body, again.status, again.body)
+	}
+	l.idem("u").upload(t, id, "a.txt", large[1:]).refused(t, 409, 1005, "idempotency_key_reused", "new key")
+	var list []map[string]any
+	l.do(t, "GET", "/api/v1/sessions/"+id+"/attachments", nil).data(t, 200, &list)
+	if len(list) != 1 {
+		t.Errorf("%d attachments", len(list))
+	}
+}
+
 // TestIdempotency_Refusals: bad keys are refused; what is refused frees its key;
 // other principals and tenants have keys of their own; a read ignores them.
 func TestIdempotency_Refusals(t *testing.T) {

@@ -107,8 +107,11 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 			t.Errorf("%s: this test knows no id for it", route)
 			return nil
 		}
-		if strings.Contains(pattern, "continue-stream") {
+		switch {
+		case strings.Contains(pattern, "continue-stream"):
 			path += "?message_id=" + r.run()
+		case strings.HasSuffix(pattern, "/files"):
+			path += "?file_path=anvil.txt"
 		}
 		for who, c := range map[string]client{"operator": two, "key": key} {
 			a := c.do(t, method, path, bodies[route])
@@ -140,8 +143,12 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 		t.Errorf("another tenant has changed something:\n%s\nwas\n%s", after, before)
 	}
 
-	// Places of another tenant's streams are none of ours.
+	// Ids of another tenant are none in what is our own.
 	own := two.session(t)
+	body := ask("q", "")
+	body["attachment_ids"] = []string{file.ID}
+	two.do(t, "POST", "/api/v1/agent-chat/"+own, body).refused(t, 400, 1000, "bad_request", "no attachment")
+	// Places of another tenant's streams are none of ours.
 	mine := two.chat(t, own, "q").rest(t)
 	for _, path := range []string{"/api/v1/sessions/" + own + "/events?follow=false", continued(own, two.messages(t, own)[1].ID)} {
 		got := two.open(t, path, frames[len(frames)-1].id).rest(t)
@@ -161,7 +168,7 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 func snapshot(t testing.TB, c client, session, run string) string {
 	t.Helper()
 	var b strings.Builder
-	for _, path := range []string{"/api/v1/sessions", "/api/v1/sessions/" + session, "/api/v1/sessions/" + session + "/queue", "/api/v1/messages/" + session + "/load",
+	for _, path := range []string{"/api/v1/sessions", "/api/v1/sessions/" + session, "/api/v1/sessions/" + session + "/queue", "/api/v1/sessions/" + session + "/attachments", "/api/v1/messages/" + session + "/load",
 		"/api/v1/runs/" + run, "/api/v1/runs", "/api/v1/agent/tool-approvals", "/api/v1/tool-log", "/api/v1/tenants/1/api-keys"} {
 		fmt.Fprintf(&b, "%s %s\n", path, c.do(t, "GET", path, nil).body)
 	}
