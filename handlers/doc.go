@@ -9,6 +9,7 @@
 // person's decision, and never reported as failed.
 //
 // It may import domain and commands. Start reading at runner.go, then actor.go;
-// model.go and tool.go act, prompt.go builds what the model sees, deltas.go
-// shows text while it arrives. Built-in tools are in handlers/tools.
+// model.go and tool.go act, prompt.go, window.go and history.go build what the
+// model sees, memory.go has older messages summed up, deltas.go shows text while
+// it arrives. Built-in tools are in handlers/tools.
 package handlers

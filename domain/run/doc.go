@@ -9,8 +9,9 @@
 //
 // Start reading at decide.go, then due.go. Files: reply.go a model reply,
 // failure.go a failed attempt, call.go tool calls, approval.go approvals (also:
-// expired), stop.go, recover.go lost claims, loop.go repeated rounds,
-// transcript.go what the model sees, shown.go what readers saw, wire.go names.
+// expired), stop.go, recover.go lost claims, memory.go the model's window,
+// loop.go repeated rounds, transcript.go what the model sees, shown.go what
+// readers saw, wire.go names.
 //
 // It may import the standard library, domain, domain/event and domain/tool.
 package run
