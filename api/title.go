@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -46,23 +47,14 @@ func outline(recs []event.Recorded[session.Event]) (session.State, []item) {
 			all = nil
 		}
 	}
-	out := all[:0]
-	for _, it := range all {
-		if _, shown := s.Message(it.run); it.run == "" || shown || discarded(s, it.run) {
-			out = append(out, it)
-		}
+	if len(s.Hidden) == 0 {
+		return s, all
 	}
-	return s, out
-}
-
-// discarded tells whether a turn was rolled back: its frames stay readable.
-func discarded(s session.State, runID string) bool {
-	for _, id := range s.Discarded {
-		if id == runID {
-			return true
-		}
+	hidden := map[string]bool{}
+	for _, id := range s.Hidden {
+		hidden[id] = true
 	}
-	return false
+	return s, slices.DeleteFunc(all, func(it item) bool { return it.run != "" && hidden[it.run] })
 }
 
 // loadOutline reads a session's stream; session.ErrNotFound if it was never made.

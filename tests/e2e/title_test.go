@@ -105,6 +105,38 @@ func TestTitleLive(t *testing.T) {
 	}
 }
 
+// TestTitleLate: a title that comes after the next message stands after it in the
+// session's feed, for those who are there and for those who come later, and after
+// its own run in that run's stream.
+func TestTitleLate(t *testing.T) {
+	gate := make(chan struct{})
+	l := newLab(t, nil, say("One."), held(gate, nil, []string{"Late name"}), say("Two."))
+	id := l.untitled(t)
+	chat := l.chat(t, id, "q")
+	one := chat.until(t, frame.terminal)
+	if _, err := l.model.Await(guarded(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	feed := l.open(t, "/api/v1/sessions/"+id+"/events", "")
+	two := l.chat(t, id, "q").rest(t)
+	checkFeed(t, two)
+	close(gate)
+	live := feed.until(t, isType("session_title"))
+	title := live[len(live)-1]
+	want := append(append(append([]frame{}, one...), two...), title)
+	if wire(live) != wire(want) {
+		t.Errorf("live:\n%s", firstDiff(wire(want), wire(live)))
+	}
+	for i, f := range want {
+		if got := l.open(t, "/api/v1/sessions/"+id+"/events?follow=false", f.id).rest(t); wire(got) != wire(want[i+1:]) {
+			t.Errorf("after frame %d:\n%s", i, firstDiff(wire(want[i+1:]), wire(got)))
+		}
+	}
+	if got := l.watch(t, id, chat.run(), "").rest(t); wire(got) != wire(append(one, title)) {
+		t.Errorf("the run's own stream:\n%s", wire(got))
+	}
+}
+
 // TestTitleNotMade (46): a run that is told so, that failed or that was stopped
 // gives no title, and its stream is closed with its terminal frame.
 func TestTitleNotMade(t *testing.T) {
