@@ -142,12 +142,39 @@ func stall(t testing.TB, dsn string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(context.Background()) })
-	if _, err := c.Exec(guarded(t), "CREATE TABLE somebody (id bigint)"); err != nil {
+	execute(t, c, "CREATE TABLE somebody (id bigint)", "BEGIN ISOLATION LEVEL SERIALIZABLE", "INSERT INTO somebody VALUES (1)")
+}
+
+// tell lets the database run statements, one by one.
+func tell(t testing.TB, dsn string, sql ...string) {
+	t.Helper()
+	c, err := pgx.Connect(guarded(t), dsn)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sql := range []string{"BEGIN ISOLATION LEVEL SERIALIZABLE", "INSERT INTO somebody VALUES (1)"} {
+	defer c.Close(context.Background())
+	execute(t, c, sql...)
+}
+
+func execute(t testing.TB, c *pgx.Conn, list ...string) {
+	t.Helper()
+	for _, sql := range list {
 		if _, err := c.Exec(guarded(t), sql); err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", sql, err)
 		}
 	}
+}
+
+// number asks the database for one.
+func number(t testing.TB, dsn, sql string) (n int) {
+	t.Helper()
+	c, err := pgx.Connect(guarded(t), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if err := c.QueryRow(guarded(t), sql).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return n
 }
