@@ -162,4 +162,3 @@ func (a *API) findItem(r *http.Request, items []item, id string) (int, error) {
 	}
 	return -1, nil
 }
-
