@@ -30,7 +30,8 @@ func (c client) with(name, value string) client {
 }
 
 // plain keeps no connections: killed servers leave none behind.
-var plain = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}}
+// What goes through it is checked against the OpenAPI document.
+var plain = &http.Client{Transport: checker.Transport(&http.Transport{DisableKeepAlives: true, DisableCompression: true})}
 
 // send sends a request; in is JSON text, or a value to encode, or nil.
 func (c client) send(ctx context.Context, method, path string, in any, head map[string]string) (*http.Response, error) {

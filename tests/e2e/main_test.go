@@ -44,7 +44,7 @@ func run(m *testing.M) int {
 		"REFOLD_MODEL_KEY", "OPENAI_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "E2E_CONFIG"} {
 		os.Unsetenv(name)
 	}
-	return m.Run()
+	return checked(m.Run())
 }
 
 // guarded gives a context that ends with the test, or when the test hangs.
