@@ -56,7 +56,7 @@ func serve(ctx context.Context) error {
 		RunTimeout: ms(s.RunLimit), ApprovalTimeout: ms(s.Approval), ReadTimeout: ms(s.Read),
 		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate,
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
-		Tools: []tool.Tool{ledgerAppend{world{s.Ledger, s.Gate}}, mailSend{world{s.Ledger, s.Gate}}, look{world{s.Ledger, s.Gate}}}}
+		Tools: []tool.Tool{ledgerAppend{world{s.Ledger, s.Gate}}, mailSend{world{s.Ledger, s.Gate}}, look{world{s.Ledger, s.Gate}}, flood{}}}
 	if s.ModelURL != "" {
 		c.Models = []app.ModelConfig{{Name: "scripted", BaseURL: s.ModelURL, Model: "scripted", Vision: s.Vision}}
 	}

@@ -106,3 +106,23 @@ func (t look) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	return tool.Result{Output: "saw " + in.At}, nil
 }
+
+// flood answers with more than anybody wants to read: numbered lines.
+type flood struct{}
+
+func (flood) Definition() tool.Definition {
+	return tool.Definition{Name: "flood", Description: "Say very much.", Effect: tool.ReadOnly,
+		Schema: json.RawMessage(`{"type":"object","properties":{"bytes":{"type":"integer"}},"required":["bytes"]}`)}
+}
+
+func (flood) Run(_ context.Context, c tool.Call) (tool.Result, error) {
+	var in struct{ Bytes int }
+	if err := json.Unmarshal(c.Arguments, &in); err != nil {
+		return tool.Result{}, err
+	}
+	out := make([]byte, 0, in.Bytes+32)
+	for n := 0; len(out) < in.Bytes; n++ {
+		out = fmt.Appendf(out, "line %09d of the flood\n", n)
+	}
+	return tool.Result{Output: string(out[:in.Bytes])}, nil
+}
