@@ -38,6 +38,22 @@ type prompt struct {
 	turn     []unit // of the run, in order
 	shorts   map[string]short
 	backs    map[backKey]unit
+	memo     memo
+}
+
+// memo is the request that was built last: what is measured before a claim is
+// sent after it.
+type memo struct {
+	key  memoKey
+	fit  fitted
+	err  error
+	good bool
+}
+
+type memoKey struct {
+	units, memories, window int
+	sized                   run.Sizing
+	due                     bool
 }
 
 type backKey struct {
@@ -79,7 +95,18 @@ type cover struct {
 func (p *prompt) round(s run.State) (fitted, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.follow(s)
+	changed := p.follow(s)
+	key := memoKey{len(p.turn), len(s.Memories), p.window, s.Sized, s.MemoryDue(p.window)}
+	if changed || !p.memo.good || p.memo.key != key {
+		fit, err := p.build(s)
+		p.memo = memo{key, fit, err, true}
+	}
+	fit := p.memo.fit
+	fit.messages = slices.Clone(fit.messages) // callers put images in
+	return fit, p.memo.err
+}
+
+func (p *prompt) build(s run.State) (fitted, error) {
 	sc := p.scale(s)
 	memory := p.memory(s)
 	history, turn := p.uncovered(memory)
@@ -160,7 +187,8 @@ func tooLong(size, window int) error {
 
 // follow takes in what is new in the run. The newest parts are looked at again:
 // they may have come from a plan that lost its race.
-func (p *prompt) follow(s run.State) {
+// It tells whether anything was.
+func (p *prompt) follow(s run.State) (changed bool) {
 	p.window = s.Window()
 	keep := max(0, len(p.turn)-3)
 	after := 0
@@ -169,13 +197,16 @@ func (p *prompt) follow(s run.State) {
 	}
 	old := p.turn[keep:]
 	p.turn = p.turn[:keep:keep]
+	defer func() { changed = changed || len(p.turn) != keep+len(old) }()
 	for i, part := range s.Parts(after) {
 		if i < len(old) && old[i].last.Step == part.To && old[i].says(part.Messages) {
 			p.turn = append(p.turn, old[i])
 			continue
 		}
 		p.turn = append(p.turn, newUnit(p.counter, s.Start.Run, part))
+		changed = true
 	}
+	return changed
 }
 
 func (p *prompt) scale(s run.State) scale {
@@ -202,12 +233,22 @@ func (p *prompt) memory(s run.State) *run.MemoryConsolidated {
 	return p.past.memory
 }
 
-// uncovered are the parts that a summary does not stand for.
+// uncovered are the parts that a summary does not stand for, and the newest words
+// of a person in any case.
 func (p *prompt) uncovered(m *run.MemoryConsolidated) (history, turn []unit) {
 	if m == nil {
 		return p.past.units, p.turn
 	}
-	return p.after(p.past.units, m.To), p.after(p.turn, m.To)
+	history, turn = p.after(p.past.units, m.To), p.after(p.turn, m.To)
+	for i := len(p.turn) - 1; i >= 0; i-- {
+		if p.turn[i].source[0].Person {
+			if i < len(p.turn)-len(turn) {
+				turn = append([]unit{p.turn[i]}, turn...)
+			}
+			break
+		}
+	}
+	return history, turn
 }
 
 func (p *prompt) after(units []unit, place run.Place) []unit {

@@ -333,3 +333,39 @@ func TestHistory_RedactsAndCompacts(t *testing.T) {
 		}
 	}
 }
+
+// What a person has said in mid-run is in every request, also when a summary
+// stands for the rounds around it.
+func TestWindow_KeepsWhatAPersonSaid(t *testing.T) {
+	b := opened("r", 8000, "Look around.").calls("one")
+	b.add(run.MessageSteered{Message: "m1", Text: "Look behind the door, too."})
+	for range 5 {
+		b.calls("more")
+	}
+	b.add(run.MemoryConsolidated{Text: "They looked.", From: run.Place{Run: "r", Step: 1}, To: run.Place{Run: "r", Step: 9}, Messages: 8})
+	for range 20 {
+		b.calls(strings.Repeat("word ", 700))
+	}
+	req, fit, err := newPrompt(roughly{}, b.state, past{}).request(b.state.Next(), run.PurposeRound)
+	if err != nil || fit.size > 8000 || !asks(req, "Look behind the door, too.") || !asks(req, "Look around.") || !asks(req, "They looked.") {
+		t.Fatalf("%+v, %v", req.Messages, err)
+	}
+	wellFormed(t, req)
+}
+
+// What was measured is what is sent, and nobody can change it.
+func TestWindow_IsBuiltOncePerRound(t *testing.T) {
+	b := opened("r", 8000, "Look around.").calls("one")
+	p := newPrompt(roughly{}, b.state, past{})
+	first, _, _ := p.request(b.state.Next(), run.PurposeRound)
+	first.Messages[1].Content = "changed"
+	again, _, _ := p.request(b.state.Next(), run.PurposeRound)
+	fresh, _, _ := newPrompt(roughly{}, b.state, past{}).request(b.state.Next(), run.PurposeRound)
+	if !reflect.DeepEqual(again, fresh) {
+		t.Fatalf("%+v", again.Messages)
+	}
+	b.calls("two")
+	if next, _, _ := p.request(b.state.Next(), run.PurposeRound); len(next.Messages) != len(fresh.Messages)+2 {
+		t.Fatalf("%+v", next.Messages)
+	}
+}

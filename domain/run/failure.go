@@ -21,7 +21,7 @@ func decideFailure(s State, c RecordFailure) []Event {
 		}
 		return []Event{f}
 	}
-	if f.Code == CodeOverflow && !late {
+	if f.Code == CodeOverflow && !late && (s.overflows == 0 || f.Purpose != PurposeSynthesis) {
 		return decideOverflow(s, f, c)
 	}
 	return append([]Event{f}, afterFailure(s, f, late)...)

@@ -190,3 +190,11 @@ func TestOverflow_TwiceMovesOnToTheNextModel(t *testing.T) {
 	}
 	p.fails(run.CodeOverflow, false).fails(run.CodeOverflow, false).ended(run.OutcomeFailed, run.EndModelFailed, "")
 }
+
+func TestOverflow_OfASynthesisEndsAsItsOtherFailures(t *testing.T) {
+	p := begin(t, window(1000), rounds(1)).calls(call("c1", "now")).ran("noon", "c1")
+	p.fails(run.CodeOverflow, false).Kinds("ModelCallFailed", "ContextExceeded").fails(run.CodeOverflow, false).Kinds("ModelCallFailed", "RunCompleted")
+	if p.State().EndReason != run.EndMaxRounds || !p.State().Degraded {
+		t.Fatal(p.State().EndReason)
+	}
+}

@@ -21,6 +21,7 @@ type Message struct {
 
 	Data   json.RawMessage `json:"-"` // of a tool message: the payload for the UI
 	Failed bool            `json:"-"` // of a tool message: the call failed
+	Person bool            `json:"-"` // a person has said it while the run was in progress
 }
 
 // Part is a piece of the conversation that is kept or left out as one: a
@@ -46,7 +47,7 @@ func (s State) Parts(after int) []Part {
 		case st.Nudge != nil:
 			p.Messages = []Message{{Role: "user", Content: st.Nudge.Text}}
 		case st.Steer != nil:
-			p.Messages = []Message{{Role: "user", Content: st.Steer.Text}}
+			p.Messages = []Message{{Role: "user", Content: st.Steer.Text, Person: true}}
 		case st.Thought != nil:
 			m := Message{Role: "assistant", Content: st.Thought.Text, Reasoning: st.Thought.Reasoning}
 			if i+1 < len(s.Steps) && len(s.Steps[i+1].Calls) > 0 {
