@@ -65,7 +65,7 @@ func (a oneAgent) Offer(context.Context, string, agent.Agent, string) ([]tool.De
 }
 
 // lookAround runs one turn of a number of rounds on a store in memory and gives
-// the time that a round took.
+// the processor time that a round took.
 func lookAround(b *testing.B, counter handlers.TokenCounter, rounds int) time.Duration {
 	b.Helper()
 	def := tool.Definition{Name: "look", Description: "Look at a part.", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.ReadOnly, Untrusted: true}
@@ -87,7 +87,7 @@ func lookAround(b *testing.B, counter handlers.TokenCounter, rounds int) time.Du
 	if err != nil {
 		b.Fatal(err)
 	}
-	began := time.Now()
+	began := cpu()
 	posted, err := c.PostMessage(ctx, by, commands.PostMessage{Session: session, Query: "Look at all parts.", Agent: "a"})
 	if err != nil {
 		b.Fatal(err)
@@ -108,7 +108,7 @@ func lookAround(b *testing.B, counter handlers.TokenCounter, rounds int) time.Du
 				if end.Rounds != rounds {
 					b.Fatalf("%d rounds, not %d", end.Rounds, rounds)
 				}
-				return time.Since(began) / time.Duration(rounds)
+				return (cpu() - began) / time.Duration(rounds)
 			}
 		}
 		if err := store.Wait(ctx, head); err != nil {
@@ -130,8 +130,8 @@ func BenchmarkG12Rounds(b *testing.B) {
 	slices.Sort(few)
 	slices.Sort(many)
 	a, z := few[len(few)/2], many[len(many)/2]
-	b.ReportMetric(float64(a.Microseconds()), "µs/round-of-10")
-	b.ReportMetric(float64(z.Microseconds()), "µs/round-of-50")
+	b.ReportMetric(float64(a.Microseconds()), "cpu-µs/round-of-10")
+	b.ReportMetric(float64(z.Microseconds()), "cpu-µs/round-of-50")
 	b.ReportMetric(float64(z)/float64(a), "ratio")
 }
 
