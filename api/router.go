@@ -48,6 +48,8 @@ type API struct {
 	Sole bool
 	// Limits slow down who asks too much.
 	Limits Limits
+	// Written is the newest position that this process has written; nil = none.
+	Written func() event.Position
 	// Ready gives what is not ready yet, by name; empty when all is well.
 	Ready func(ctx context.Context) map[string]string
 	// Heartbeat is the pause between comments on a quiet stream; 0 = 15 s.

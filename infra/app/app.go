@@ -119,7 +119,7 @@ func (a *App) assemble(m *models) error {
 	}
 	a.API = &api.API{Blobs: a.DB.Blobs(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
-		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
+		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Written: a.store.newest, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
 		Metrics: a.Metrics.Handler(), Answered: func(x api.Answered) {
 			a.Metrics.Request(x.Method, x.Route, x.Status, x.Took, x.Streamed)
 		}}

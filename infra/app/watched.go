@@ -15,6 +15,7 @@ type watched struct {
 	event.Store
 	problem atomic.Pointer[trouble]
 	waited  atomic.Pointer[trouble] // why those who follow it could not
+	written atomic.Pointer[event.Position]
 }
 
 type trouble struct {
@@ -59,7 +60,29 @@ func (w *watched) Append(ctx context.Context, stream event.Stream, expect event.
 	case err == nil && w.problem.Load() != nil:
 		w.problem.Store(nil)
 	}
+	if err == nil {
+		w.wrote(res.Position)
+	}
 	return res, err
+}
+
+// wrote remembers the newest position that this process has written.
+func (w *watched) wrote(at event.Position) {
+	for {
+		old := w.written.Load()
+		if old != nil && *old >= at || w.written.CompareAndSwap(old, &at) {
+			return
+		}
+	}
+}
+
+// newest is the newest position that this process has written. On a shared
+// store it may lie ahead of the head, which waits for others' transactions.
+func (w *watched) newest() event.Position {
+	if at := w.written.Load(); at != nil {
+		return *at
+	}
+	return ""
 }
 
 // Wait implements event.Store.
