@@ -191,7 +191,11 @@ func (e *Engine) catchUp(ctx context.Context, m *member) {
 			if err = e.step(ctx, m.Projection, m.at, batch, upTo); err == nil {
 				e.moved(m, upTo)
 				m.fresh.folded(len(batch))
+				pause = 50 * time.Millisecond
 			}
+		}
+		if errors.Is(err, ErrStale) { // another process was faster, so there is nothing to wait for
+			continue
 		}
 		if e.broke(ctx, m, err) {
 			return
