@@ -47,17 +47,17 @@ type keyBody struct {
 	FullAccess   bool     `json:"full_access"`
 	Bases        []string `json:"knowledge_base_ids"`
 	Capabilities []string `json:"capabilities"`
-	ExpiresAt    *int64   `json:"expires_at_unix"` // seconds; absent or null = never
+	ExpiresAt    *float64 `json:"expires_at_unix"` // seconds; absent or null = never
 }
 
 func (b keyBody) grant() (key.Grant, error) {
 	g := key.Grant{Name: b.Name, FullAccess: b.FullAccess, Capabilities: b.Capabilities, KnowledgeBases: b.Bases}
 	if b.ExpiresAt != nil {
 		// Later than the year 9999 no time can be written.
-		if *b.ExpiresAt <= 0 || *b.ExpiresAt > 253_402_300_799 {
+		if *b.ExpiresAt <= 0 || *b.ExpiresAt > 253_402_300_799 || !isWhole(*b.ExpiresAt) {
 			return g, invalid("expires_at_unix must be seconds since 1970, in the future")
 		}
-		g.Expires = time.Unix(*b.ExpiresAt, 0).UTC()
+		g.Expires = time.Unix(int64(*b.ExpiresAt), 0).UTC()
 	}
 	return g, nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -41,8 +40,17 @@ type originalView struct {
 // gives the messages behind the N-th, from ?offset on, at most 500.
 func (a *API) runMemory(w http.ResponseWriter, r *http.Request) {
 	id := chi.URLParam(r, "run")
-	if r.URL.Query().Has("expand") {
-		a.expandMemory(w, r, id)
+	expand, err := number(r, "expand", 0, 1, maxOffset)
+	offset := 0
+	if err == nil {
+		offset, err = number(r, "offset", 0, 0, maxOffset)
+	}
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if expand > 0 {
+		a.expandMemory(w, r, id, expand, offset)
 		return
 	}
 	list, err := a.Commands.Memories(r.Context(), tenant(r), id)
@@ -57,19 +65,7 @@ func (a *API) runMemory(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, ok(out))
 }
 
-func (a *API) expandMemory(w http.ResponseWriter, r *http.Request, id string) {
-	number, err := strconv.Atoi(r.URL.Query().Get("expand"))
-	if err != nil {
-		a.fail(w, r, invalid("expand must be the number of a summary"))
-		return
-	}
-	offset := 0
-	if v := r.URL.Query().Get("offset"); v != "" {
-		if offset, err = strconv.Atoi(v); err != nil || offset < 0 {
-			a.fail(w, r, invalid("offset must be a number, 0 or more"))
-			return
-		}
-	}
+func (a *API) expandMemory(w http.ResponseWriter, r *http.Request, id string, number, offset int) {
 	list, err := a.Commands.ExpandMemory(r.Context(), tenant(r), id, number)
 	if err != nil {
 		a.fail(w, r, err)

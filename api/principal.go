@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
 	"refold/commands"
 	"refold/domain"
+	"refold/domain/event"
 	"refold/domain/key"
 	tenants "refold/domain/tenant"
 	"refold/projections"
@@ -195,14 +198,47 @@ func (a *API) tenantExists(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
+// nameable answers at once that there is nothing under a path whose parts no id
+// can have, so that no store is asked for it.
+func (a *API) nameable(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for part := range strings.SplitSeq(r.URL.EscapedPath(), "/") {
+			if id, err := url.PathUnescape(part); err != nil || !isID(id) {
+				a.fail(w, r, notFound("there is no such thing: an id has at most "+itoa(event.MaxIDLen)+" bytes of UTF-8 and no control characters"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isID tells whether something can have the id.
+func isID(id string) bool {
+	return len(id) <= event.MaxIDLen && utf8.ValidString(id) && !strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// allowed lists the methods of the request's path.
+func (a *API) allowed(r *http.Request) string {
+	var out []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if a.routes.Match(chi.NewRouteContext(), method, routePath(r)) {
+			out = append(out, method)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func routePath(r *http.Request) string {
+	if r.URL.RawPath != "" {
+		return r.URL.RawPath
+	}
+	return r.URL.Path
+}
+
 // routeOf is the method and the pattern of the route that will answer.
 func (a *API) routeOf(r *http.Request) string {
-	path := r.URL.RawPath
-	if path == "" {
-		path = r.URL.Path
-	}
 	ctx := chi.NewRouteContext()
-	if a.routes == nil || !a.routes.Match(ctx, r.Method, path) {
+	if a.routes == nil || !a.routes.Match(ctx, r.Method, routePath(r)) {
 		return ""
 	}
 	return r.Method + " " + ctx.RoutePattern()

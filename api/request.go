@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,6 +57,9 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	}
 	return nil
 }
+
+// isWhole tells whether a number of JSON is an integer, which 3.0 is too.
+func isWhole(n float64) bool { return n == math.Trunc(n) }
 
 func kindName(kind string) string {
 	switch {

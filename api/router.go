@@ -85,6 +85,7 @@ func (a *API) Handler() http.Handler {
 		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", a.allowed(r))
 		respond(w, http.StatusMethodNotAllowed, errorBody(1004, "this route does not take "+r.Method, nil))
 	})
 	for _, path := range []string{"/health", "/healthz"} {
@@ -96,7 +97,7 @@ func (a *API) Handler() http.Handler {
 	r.Get("/docs", a.docs)
 	r.With(a.authenticate).Get("/metrics", a.metrics)
 	r.Route("/api/v1", func(r chi.Router) {
-		r.Use(a.authenticate, a.limit, a.idempotent)
+		r.Use(a.authenticate, a.nameable, a.limit, a.idempotent)
 		r.Post("/sessions", a.createSession)
 		r.Get("/sessions", a.listSessions)
 		r.Get("/sessions/continue-stream/{session}", a.continueStream)

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"refold/domain/event"
 	"refold/projections"
 )
 
@@ -42,7 +41,7 @@ func (a *API) searchMessages(w http.ResponseWriter, r *http.Request) {
 	var b struct {
 		Query    string   `json:"query"`
 		Mode     string   `json:"mode"`
-		Limit    int      `json:"limit"`
+		Limit    float64  `json:"limit"`
 		Sessions []string `json:"session_ids"`
 	}
 	if err := decode(w, r, maxBody, &b); err != nil {
@@ -52,20 +51,20 @@ func (a *API) searchMessages(w http.ResponseWriter, r *http.Request) {
 	if b.Limit == 0 {
 		b.Limit = 20
 	}
-	b.Sessions = slices.DeleteFunc(b.Sessions, func(id string) bool { return id == "" || len(id) > event.MaxIDLen || !utf8.ValidString(id) })
+	b.Sessions = slices.DeleteFunc(b.Sessions, func(id string) bool { return id == "" || !isID(id) })
 	switch {
 	case len(projections.Needles(b.Query, false)) == 0:
 		a.fail(w, r, invalid(`query must hold at least one letter or digit`))
 	case utf8.RuneCountInString(b.Query) > maxSearchQuery:
 		a.fail(w, r, invalid("query has at most "+itoa(maxSearchQuery)+" characters"))
-	case b.Limit < 0 || b.Limit > maxSearchLimit:
+	case b.Limit < 0 || b.Limit > maxSearchLimit || !isWhole(b.Limit):
 		a.fail(w, r, invalid("limit must be a number from 1 to "+itoa(maxSearchLimit)))
 	case len(b.Sessions) > maxSearchSessions:
 		a.fail(w, r, invalid("at most "+itoa(maxSearchSessions)+" session_ids are taken"))
 	case !slices.Contains([]string{"", "keyword", "vector", "hybrid"}, b.Mode):
 		a.fail(w, r, invalid(`mode must be "keyword", "vector" or "hybrid"`))
 	default:
-		items, total, err := a.findTurns(r, b.Query, b.Sessions, b.Limit)
+		items, total, err := a.findTurns(r, b.Query, b.Sessions, int(b.Limit))
 		if err != nil {
 			a.fail(w, r, err)
 			return

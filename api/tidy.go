@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -55,7 +56,7 @@ func (a *API) deleteSessions(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, invalid("at most "+itoa(maxPage)+" sessions are deleted at once"))
 		return
 	}
-	ids, err := b.IDs, error(nil)
+	ids, err := slices.DeleteFunc(b.IDs, func(id string) bool { return id == "" || !isID(id) }), error(nil)
 	if b.All {
 		ids, err = a.allSessions(r)
 	}

@@ -13,7 +13,9 @@ import (
 // The check must see what it is there for.
 func TestChecker_SeesWhatDoesNotFit(t *testing.T) {
 	const page = `{"success":true,"data":[],"total":0,"page":1,"page_size":20}`
-	frame := func(data string) string { return "retry: 2000\n\nid:1.0\nevent:message\ndata:" + data + "\n\n: ping\n\n" }
+	frame := func(data string) string {
+		return "retry: 2000\n\nid:1.0\nevent:message\ndata:" + data + "\n\n: ping\n\n"
+	}
 	const query = `{"id":"r","response_type":"agent_query","content":"","done":true,"session_id":"s","assistant_message_id":"m","data":{"session_id":"s","assistant_message_id":"m"}}`
 	for _, c := range []struct {
 		name, method, path, sent string
