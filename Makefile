@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X refold/infra/cli.Version=$(VERSION)
 export GOFLAGS ?= -p=2
 
-.PHONY: run test build bench fuzz lint vuln conformance help clean
+.PHONY: run test build bench fuzz lint vuln conformance help clean schemathesis
 
 run: build ## build and serve: embedded defaults, no service, no key
 	./bin/refold serve
@@ -23,6 +23,9 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 
 conformance: ## the store suite over every store
 	$(GO) test -count=1 ./infra/memory ./infra/sqlite ./infra/postgres
+
+schemathesis: ## the API document against a real server; EXAMPLES=20, SEED=1
+	@./tests/schemathesis
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "run gofmt -w on these"; exit 1; }

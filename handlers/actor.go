@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ type actor struct {
 	inflight map[string]*effort
 	done     chan finished
 	folded   atomic.Int64
+	trace    atomic.Pointer[origin]
 }
 
 // effort is work in progress.
@@ -69,7 +71,7 @@ func (a *actor) run(ctx context.Context) {
 	a.inflight, a.done = map[string]*effort{}, make(chan finished)
 	defer func() {
 		if p := recover(); p != nil {
-			a.runner.Log.Error("panic while moving a run; it is looked at again later", "run", a.key.run, "panic", p, "stack", string(debug.Stack()))
+			a.log().Error("panic while moving a run; it is looked at again later", "panic", p, "stack", string(debug.Stack()))
 			a.cancelAll(errOver)
 			a.retryLater(ctx, time.Minute)
 		}
@@ -96,7 +98,7 @@ func (a *actor) run(ctx context.Context) {
 			return
 		case err != nil:
 			pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
-			a.runner.Log.Error("move a run", "run", a.key.run, "error", err, "again_in", pause)
+			a.log().Error("move a run", "error", err, "again_in", pause)
 			if a.isEnding() { // what could not be written is found by the next start
 				a.cancelAll(errHandBack)
 				a.forget()
@@ -152,7 +154,7 @@ func (a *actor) more() []run.Command {
 func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) {
 	if err := a.open(ctx); err != nil {
 		if rej, ok := domain.AsRejection(err); ok {
-			a.runner.Log.Error("a run can't be started", "run", a.key.run, "code", rej.Code, "error", err)
+			a.log().Error("a run can't be started", "code", rej.Code, "error", err)
 			a.forget()
 			return true, nil
 		}
@@ -204,9 +206,23 @@ func (a *actor) open(ctx context.Context) error {
 		return err
 	}
 	a.r, a.session = r, r.State.Start.Session
+	a.trace.Store(&origin{r.State.Start.Request, r.Trace})
 	a.folded.Store(r.Version)
 	return nil
 }
+
+// log is the log with what is known of the run. Only the actor's own goroutine
+// may call it, or who works for it.
+func (a *actor) log() *slog.Logger {
+	attrs := []any{"tenant", a.key.tenant, "session", a.session, "run", a.key.run}
+	if trace := a.trace.Load(); trace != nil {
+		attrs = append(attrs, "request", trace.request, "trace", trace.id)
+	}
+	return a.runner.Log.With(attrs...)
+}
+
+// origin is the request that a run answers.
+type origin struct{ request, id string }
 
 func (a *actor) moment() run.Moment {
 	m := run.Moment{Now: a.runner.Clock.Now().UTC(), Self: a.runner.Self, Sole: a.runner.Sole}
@@ -415,7 +431,7 @@ func (a *actor) start(ctx context.Context, name string, timeout time.Duration, g
 		report := func() (c run.Command) {
 			defer func() {
 				if p := recover(); p != nil {
-					a.runner.Log.Error("panic in an effect", "run", a.key.run, "effect", name, "panic", p, "stack", string(debug.Stack()))
+					a.log().Error("panic in an effect", "effect", name, "panic", p, "stack", string(debug.Stack()))
 					c = failed(p)
 				}
 			}()
@@ -500,7 +516,7 @@ func (a *actor) finish(ctx context.Context) {
 		streams[i] = event.Stream{Tenant: a.key.tenant, Category: event.CategoryDelta, ID: run.DeltaID(a.key.run, i+1)}
 	}
 	if err := a.runner.Store.Trim(ctx, streams...); err != nil {
-		a.runner.Log.Warn("trim the deltas of a run; the next start does it", "run", a.key.run, "error", err)
+		a.log().Warn("trim the deltas of a run; the next start does it", "error", err)
 	}
 }
 

@@ -62,7 +62,7 @@ func (a *actor) loadPast(ctx context.Context, s run.State) (past, error) {
 	return pastOf(a.runner.counter(), s, states, func(m run.MemoryConsolidated) bool {
 		kept, err := a.runner.Commands.SummaryKept(ctx, a.key.tenant, s.Start.Session, m)
 		if err != nil { // the turns themselves are still there
-			a.runner.Log.Warn("a summary of earlier turns can't be checked and is not used", "run", a.key.run, "error", err)
+			a.log().Warn("a summary of earlier turns can't be checked and is not used", "error", err)
 		}
 		return kept && err == nil
 	}), nil

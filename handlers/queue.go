@@ -20,7 +20,7 @@ func (r *Runner) TakeQueued(ctx context.Context, tenant, sessionID string) {
 	go func() {
 		defer r.work.Done()
 		if err := r.Commands.TakeQueued(ctx, tenant, sessionID); err != nil && ctx.Err() == nil {
-			r.Log.Error("take a queued message", "session", sessionID, "error", err, "again_in", queueRetry)
+			r.Log.Error("take a queued message", "tenant", tenant, "session", sessionID, "error", err, "again_in", queueRetry)
 			r.Clock.AfterFunc(queueRetry, func() { r.TakeQueued(ctx, tenant, sessionID) })
 		}
 	}()

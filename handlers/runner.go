@@ -177,7 +177,7 @@ func (r *Runner) notice(ctx context.Context, raw event.Raw) {
 		}
 		rec, err := event.Record(session.Codec, raw)
 		if err != nil {
-			r.Log.Error("a posted message can't be read; its run is not started", "error", err)
+			r.Log.Error("a posted message can't be read; its run is not started", "tenant", raw.Stream.Tenant, "session", raw.Stream.ID, "request", raw.Meta.Trace, "error", err)
 			return
 		}
 		if m, ok := rec.Event.(session.MessagePosted); ok {

@@ -137,7 +137,7 @@ func (t *Titler) make(ctx context.Context, u Untitled, runID string) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			t.Log.Error("panic while making a title", "session", u.Session, "panic", p)
+			t.Log.Error("panic while making a title", "tenant", u.Tenant, "session", u.Session, "panic", p)
 		}
 	}()
 	for {
@@ -148,7 +148,7 @@ func (t *Titler) make(ctx context.Context, u Untitled, runID string) {
 		if _, refused := domain.AsRejection(err); err == nil || refused || ctx.Err() != nil {
 			return // made, not due, or left for the next start
 		}
-		t.Log.Warn("make a title", "session", u.Session, "error", err, "again_in", titleRetry)
+		t.Log.Warn("make a title", "tenant", u.Tenant, "session", u.Session, "error", err, "again_in", titleRetry)
 		if !t.sleep(ctx, titleRetry) {
 			return
 		}

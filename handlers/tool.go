@@ -49,7 +49,7 @@ func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim 
 		if err != nil {
 			// The model still gets the cut output; only paging through the rest
 			// is lost, and the record says so by having no digest.
-			r.Log.Error("store the full result of a call", "run", a.key.run, "call", call.Call, "error", err)
+			a.log().Error("store the full result of a call", "call", call.Call, "error", err)
 		}
 		done.Result = digest
 	}
