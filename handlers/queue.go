@@ -27,10 +27,13 @@ func (r *Runner) TakeQueued(ctx context.Context, tenant, sessionID string) {
 }
 
 func (r *Runner) isEnding() bool {
+	r.mu.Lock()
+	ending := r.ending
+	r.mu.Unlock()
 	select {
-	case <-r.ending:
+	case <-ending:
 		return true
 	default:
-		return false
+		return false // also before Run
 	}
 }
