@@ -68,3 +68,30 @@ func TestObserve(t *testing.T) {
 		t.Error(n, len(counted))
 	}
 }
+
+// What no id can be is not there, whatever the store would say.
+func TestNameable(t *testing.T) {
+	a := &API{Key: "0123456789abcdef", Log: slog.New(slog.DiscardHandler)}
+	h := a.Handler()
+	for path, reason := range map[string]string{"/api/v1/sessions/a%00b": "session_not_found", "/api/v1/runs/" + strings.Repeat("x", 201): "run_not_found",
+		"/api/v1/agent/tool-approvals/%0a": "", "/api/v1/agents/%ff": "not_found", "/api/v1/sessions/s/attachments/%7f": "attachment_not_found"} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-API-Key", a.Key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if reason == "" { // no GET there
+			if w.Code != 405 && w.Code != 404 {
+				t.Error(path, w.Code)
+			}
+		} else if w.Code != 404 || !strings.Contains(w.Body.String(), `"`+reason+`"`) {
+			t.Error(path, w.Code, w.Body.String())
+		}
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("PATCH", "/api/v1/sessions/s", nil)
+	r.Header.Set("X-API-Key", a.Key)
+	h.ServeHTTP(w, r)
+	if w.Code != 405 || w.Header().Get("Allow") != "GET, PUT, DELETE" {
+		t.Error(w.Code, w.Header())
+	}
+}

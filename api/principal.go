@@ -17,6 +17,8 @@ import (
 	"refold/domain"
 	"refold/domain/event"
 	"refold/domain/key"
+	"refold/domain/run"
+	"refold/domain/session"
 	tenants "refold/domain/tenant"
 	"refold/projections"
 )
@@ -198,15 +200,25 @@ func (a *API) tenantExists(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
+// missings say that there is no such thing, by its name in the pattern of routes.
+var missings = map[string]error{"{session}": session.ErrNotFound, "{message}": session.ErrNoMessage, "{run}": run.ErrNotStarted,
+	"{approval}": run.ErrApprovalNotFound, "{attachment}": session.ErrNoAttachment}
+
 // nameable answers at once that there is nothing under a path whose parts no id
 // can have, so that no store is asked for it.
 func (a *API) nameable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for part := range strings.SplitSeq(r.URL.EscapedPath(), "/") {
-			if id, err := url.PathUnescape(part); err != nil || !isID(id) {
-				a.fail(w, r, notFound("there is no such thing: an id has at most "+itoa(event.MaxIDLen)+" bytes of UTF-8 and no control characters"))
-				return
+		names := strings.Split(asking(r).route, "/")
+		for i, part := range strings.Split(r.URL.EscapedPath(), "/") {
+			if id, err := url.PathUnescape(part); err == nil && isID(id) {
+				continue
 			}
+			missing := notFound("there is no such thing: an id has at most " + itoa(event.MaxIDLen) + " bytes of UTF-8 and no control characters")
+			if i < len(names) && missings[names[i]] != nil {
+				missing = missings[names[i]]
+			}
+			a.fail(w, r, missing)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
