@@ -21,7 +21,7 @@ func (Ask) Help() string {
 	return `The thinking and the tool calls go to standard error, the answer to standard output.
 Ctrl-C stops the run; what it has found stays on the record.
 
-Exit codes: 0 answered, 3 failed, 4 stopped or no real answer, 130 stopped by Ctrl-C.
+Exit codes: 0 answered, 3 failed, 4 stopped, cut off or no answer of the model's own, 130 stopped by Ctrl-C.
 
 Examples:
   refold ask --dir ./docs "How do I restore a backup?"
