@@ -59,6 +59,7 @@ type Call struct {
 	Attempt              int    // from 1
 	Workspace            string // absolute directory given to the run, "" if none
 	Arguments            json.RawMessage
+	Scope                Scope // the knowledge that the run may see
 	State                State // what earlier calls of this run recorded
 }
 

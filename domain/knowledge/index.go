@@ -1,0 +1,107 @@
+package knowledge
+
+import (
+	"context"
+	"errors"
+
+	"refold/domain/tool"
+)
+
+var (
+	// ErrNoChunk says that the tenant has no such chunk.
+	ErrNoChunk = errors.New("no such chunk")
+	// ErrNoVectors says that this index cannot search by vector.
+	ErrNoVectors = errors.New("this index has no vectors")
+)
+
+// Index is where chunks are found: full text with BM25 ranking that is good for
+// Chinese and English, vectors, and reading by id. It is a read model: all of it
+// can be made again from the record and the blobs. Implementations:
+// infra/sqlite, infra/postgres, infra/memory; the suite is
+// tests/storetest. Safe for concurrent use. Errors: event.ErrUnavailable, wrapped,
+// the context's, or those named.
+//
+// Whoever does not name a tenant gets nothing; searches see what is in scope,
+// enabled, and of enabled documents.
+type Index interface {
+	// Put makes the index hold exactly these chunks of a document, in one
+	// transaction; those of earlier revisions go. The same again changes nothing.
+	// An index that already has a later revision stays as it is.
+	Put(ctx context.Context, d Entry, chunks []Chunk) error
+	// Change sets what can change about a document without its content. A document
+	// that is not in the index is no error.
+	Change(ctx context.Context, d Entry) error
+	// Edit sets content, Context, Tokens, Digest, Edition, Disabled and FAQ of one
+	// chunk that is there; ErrNoChunk if not. A later edition stays.
+	Edit(ctx context.Context, tenant string, c Chunk) error
+	// Remove takes documents out, or all of a base.
+	Remove(ctx context.Context, tenant string, documents ...string) error
+	RemoveBase(ctx context.Context, tenant, base string) error
+
+	// Keyword finds chunks by words, best first.
+	Keyword(ctx context.Context, q Query) ([]Hit, error)
+	// Nearest finds chunks by vector (cosine), best first; ErrNoVectors if there
+	// are none of this model.
+	Nearest(ctx context.Context, q Query) ([]Hit, error)
+	// Walk gives every enabled chunk in scope whose kind is searched, document by
+	// document in order, until fn says false. Documents is how many it looked at.
+	Walk(ctx context.Context, tenant string, s tool.Scope, fn func(Found) (more bool)) error
+	// Chunks gives chunks by id, those that exist, in no particular order, also
+	// disabled ones.
+	Chunks(ctx context.Context, tenant string, ids ...string) ([]Found, error)
+	// List gives a page of a document's chunks in order, and how many there are in all.
+	List(ctx context.Context, l List) ([]Found, int, error)
+
+	// Embeddings gives the vectors that are kept for contents, by digest of what
+	// was embedded (see EmbeddedDigest).
+	Embeddings(ctx context.Context, tenant, model string, digests []string) (map[string][]float32, error)
+	// Embed keeps vectors, durably. Chunks whose EmbeddedDigest has a vector are found by Nearest.
+	Embed(ctx context.Context, tenant, model string, vectors map[string][]float32) error
+}
+
+// Entry is what an index knows about a document.
+type Entry struct {
+	Tenant   string
+	Base     string
+	Document string
+	Revision int
+	Title    string
+	Tags     []string // ids
+	Disabled bool
+}
+
+// Found is a chunk with its document.
+type Found struct {
+	Chunk
+	Entry
+}
+
+// Hit is a chunk that was found. Score is the index's own: BM25, larger is
+// better; or the cosine, -1 to 1.
+type Hit struct {
+	Found
+	Score float64
+}
+
+// Query asks an index. Scope's zero value finds nothing.
+type Query struct {
+	Tenant string
+	Scope  tool.Scope
+	Text   string    // for Keyword; at most MaxQuery runes count
+	Model  string    // for Nearest: whose vectors
+	Vector []float32 // for Nearest
+	Kinds  []Kind    // nil = all that are searched
+	Tags   []string  // documents with any of these; nil = all
+	Limit  int       // 1 to 500
+}
+
+// MaxQuery is how many runes of a query count.
+const MaxQuery = 4000
+
+// List selects chunks of one document.
+type List struct {
+	Tenant, Document string
+	Kinds            []Kind // nil = all
+	Disabled         bool   // disabled ones too
+	Offset, Limit    int    // Limit 1 to 1000
+}
