@@ -3,10 +3,7 @@ package handlers
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 
 	"refold/domain/run"
 	"refold/domain/tool"
@@ -136,39 +133,9 @@ func remembered(m run.Message, keep bool) run.Message {
 			m.Content, m.Untrusted = redacted, false
 		}
 	default:
-		if line := oneLine(m.Name, m.Data); line != "" {
-			m.Content = line
+		if line := tool.Summary(m.Name, m.Data); line != "" {
+			m.Content = "[" + line + "]"
 		}
 	}
 	return m
-}
-
-// oneLine sums up a payload for the UI: what was listed, how much, and where;
-// "" if it is none.
-func oneLine(name string, data json.RawMessage) string {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(data, &fields) != nil {
-		return ""
-	}
-	var kind string
-	if json.Unmarshal(fields["display_type"], &kind) != nil || kind == "" {
-		return ""
-	}
-	var facts []string
-	for key, raw := range fields {
-		var list []json.RawMessage
-		var text string
-		switch {
-		case json.Unmarshal(raw, &list) == nil && len(list) > 0:
-			facts = append(facts, fmt.Sprintf("%d %s", len(list), strings.ReplaceAll(key, "_", " ")))
-		case slices.Contains([]string{"query", "pattern", "path", "dir", "url", "task", "title"}, key) && json.Unmarshal(raw, &text) == nil && text != "":
-			short, _ := tool.Truncate(strings.Join(strings.Fields(text), " "), 120)
-			facts = append(facts, fmt.Sprintf("%s %q", key, short))
-		}
-	}
-	slices.Sort(facts)
-	if len(facts) == 0 {
-		return fmt.Sprintf("[%s completed; its payload is left out here.]", name)
-	}
-	return fmt.Sprintf("[%s completed: %s. The payload is left out here.]", name, strings.Join(facts, ", "))
 }

@@ -337,17 +337,18 @@ func (w *frameWriter) toolCall(e run.ToolCallRequested) {
 func (w *frameWriter) toolResult(e run.ToolCompleted) {
 	f := w.feed
 	data := map[string]any{}
-	shown := hasDisplayType(e.Data)
-	if len(e.Data) > 0 {
+	output, stored := tool.Stored(f.names[e.Call], e.Success, e.Output, e.Data)
+	shown := tool.DisplayType(e.Data) != ""
+	if len(stored) > 0 {
 		var payload map[string]json.RawMessage
-		if json.Unmarshal(e.Data, &payload) == nil {
+		if json.Unmarshal(stored, &payload) == nil {
 			for k, v := range payload {
 				data[k] = v
 			}
 		}
 	}
 	if !shown {
-		data["output"] = e.Output
+		data["output"] = output
 	}
 	data["tool_name"], data["tool_call_id"], data["success"] = f.names[e.Call], e.Call, e.Success
 	data["error"], data["duration_ms"] = e.Error, e.DurationMS

@@ -9,6 +9,7 @@ import (
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/domain/session"
+	"refold/domain/tool"
 )
 
 // Message is a message of a conversation as people load it.
@@ -64,7 +65,7 @@ type MessageCall struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Closed     bool            `json:"closed"`
 	Success    bool            `json:"success"`
-	Output     string          `json:"output,omitempty"` // only without a display_type
+	Output     string          `json:"output,omitempty"` // one line if Data has a display_type; see tool.Stored
 	Error      string          `json:"error,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
 	DurationMS int64           `json:"duration_ms"`
@@ -73,7 +74,7 @@ type MessageCall struct {
 // History is the chat history. Index of messages: session, at (unix
 // microseconds; a question is one before its answer). Steps are in collection
 // "step" under StepID, index: run, n.
-var History = Projection{Name: "history", Version: 2, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
+var History = Projection{Name: "history", Version: 3, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
 
 // StepCollection is the collection of steps.
 const StepCollection = "step"
@@ -212,17 +213,7 @@ func (s *MessageStep) complete(e run.ToolCompleted) {
 		if c.ID != e.Call || c.Closed {
 			continue
 		}
-		c.Closed, c.Success, c.Error, c.Data, c.DurationMS = true, e.Success, e.Error, e.Data, e.DurationMS
-		if !hasDisplayType(e.Data) {
-			c.Output = e.Output
-		}
+		c.Closed, c.Success, c.Error, c.DurationMS = true, e.Success, e.Error, e.DurationMS
+		c.Output, c.Data = tool.Stored(c.Name, e.Success, e.Output, e.Data)
 	}
-}
-
-// hasDisplayType tells whether the UI shows the data instead of the output.
-func hasDisplayType(data json.RawMessage) bool {
-	var d struct {
-		DisplayType string `json:"display_type"`
-	}
-	return len(data) > 0 && json.Unmarshal(data, &d) == nil && d.DisplayType != ""
 }

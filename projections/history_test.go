@@ -78,3 +78,31 @@ func TestSessions_Deleted(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+// What people load and are shown has one line for a payload, without the bulk of
+// it; the fact has all of it.
+func TestHistory_KeepsNoBulk(t *testing.T) {
+	data := []byte(`{"display_type":"grep_results","query":"alpha","chunk_results":[{"content":"whole chunk"}],"total_matches":1}`)
+	b := told(t, began(), claim(1, 0, 1, 3), thought("", run.Shown{}), run.ToolCallRequested{Call: "c1", Name: "grep_chunks", Args: []byte(`{}`), At: at(3)},
+		run.ToolStarted{Call: "c1", Attempt: 1, At: at(4)}, run.ToolCompleted{Call: "c1", Attempt: 1, Success: true, Output: "whole chunk", Data: data, At: at(5)})
+	d := &memory.Documents{}
+	b.project(d, projections.History)
+	b.project(d, projections.ToolLog)
+	got := documents(t, d, projections.History) + documents(t, d, projections.ToolLog)
+	var feed projections.RunFeed
+	for _, r := range b.recorded("r1") {
+		for _, f := range feed.Fact(r) {
+			got += string(f.Data)
+		}
+	}
+	if strings.Contains(got, "whole chunk") || strings.Contains(got, "chunk_results\"") {
+		t.Error(got)
+	}
+	const line = `grep_chunks completed: 1 chunk results, query \"alpha\". The payload is left out here.`
+	if strings.Count(got, line) != 2 || strings.Count(got, "total_matches") != 2 {
+		t.Error(got)
+	}
+	if facts := b.recorded("r1"); !strings.Contains(string(facts[len(facts)-1].Event.(run.ToolCompleted).Data), "whole chunk") {
+		t.Error("the fact was cut")
+	}
+}

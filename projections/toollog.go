@@ -6,6 +6,7 @@ import (
 
 	"refold/domain/event"
 	"refold/domain/run"
+	"refold/domain/tool"
 )
 
 // ToolEntry is one tool call in the tool log. Outcome is requested, running,
@@ -21,7 +22,7 @@ type ToolEntry struct {
 	Outcome    string          `json:"outcome"`
 	Reason     string          `json:"reason,omitempty"`
 	Error      string          `json:"error,omitempty"`
-	Preview    string          `json:"preview,omitempty"` // first 500 runes of the output
+	Preview    string          `json:"preview,omitempty"` // first 500 runes of the output as it is kept, see tool.Stored
 	Result     string          `json:"result,omitempty"`  // digest of the full output, if it was cut
 	Late       string          `json:"late,omitempty"`    // outcome that became known after the call was closed
 	DurationMS int64           `json:"duration_ms"`
@@ -31,7 +32,7 @@ type ToolEntry struct {
 
 // ToolLog lists every tool call. Index: tool, outcome, session, run, at (unix
 // microseconds).
-var ToolLog = Projection{Name: "toollog", Version: 1, Filter: event.Filter{Categories: []string{run.Category}}, Fold: foldToolLog}
+var ToolLog = Projection{Name: "toollog", Version: 2, Filter: event.Filter{Categories: []string{run.Category}}, Fold: foldToolLog}
 
 func foldToolLog(v *View, f Fact) {
 	tenant, runID := f.Stream.Tenant, f.Stream.ID
@@ -75,7 +76,8 @@ func foldToolLog(v *View, f Fact) {
 				return
 			}
 			t.Outcome, t.Reason, t.Error, t.Result = outcome, e.Reason, e.Error, e.Result
-			t.Preview, t.DurationMS, t.EndedAt = preview(e.Output, 500), e.DurationMS, e.At
+			output, _ := tool.Stored(t.Tool, e.Success, e.Output, e.Data)
+			t.Preview, t.DurationMS, t.EndedAt = preview(output, 500), e.DurationMS, e.At
 		})
 	}
 }
