@@ -48,7 +48,21 @@ type Definition struct {
 	Title       string          `json:"title,omitempty"`      // for people, in hints: "Search files"
 	Sensitive   bool            `json:"sensitive,omitempty"`  // arguments never appear in hints or traces
 	Untrusted   bool            `json:"untrusted,omitempty"`  // output holds text from outside: frame it (see Untrusted)
+	Sources     bool            `json:"sources,omitempty"`    // output names sources in tags: give them handles (see domain/citation)
+	// Handles says which arguments hold ids that the model knows by a handle, at any
+	// depth, and of what.
+	Handles map[string]string `json:"handles,omitempty"`
 }
+
+// What a handle in an argument stands for; HandleSQL is a text with handles as
+// quoted literals.
+const (
+	HandleChunk    = "chunk"
+	HandleDocument = "document"
+	HandleBase     = "base"
+	HandlePage     = "page"
+	HandleSQL      = "sql"
+)
 
 // Call is one invocation as a tool sees it. Arguments are a JSON object, cast
 // and validated against the schema.
