@@ -68,6 +68,9 @@ func (s State) afterClosing(done ToolCompleted, at time.Time) []Event {
 // afterRound looks at a finished round: repeated rounds are told to the model
 // once and then ended; the last allowed round is followed by a synthesis.
 func (s State) afterRound(calls []Call, at time.Time) []Event {
+	if s.preparing() {
+		return s.afterStage(calls, at)
+	}
 	verdict := s.loop.add(calls).verdict()
 	switch {
 	case verdict == loopStuck:

@@ -70,6 +70,7 @@ type ProposedCall struct {
 	Name      string          `json:"name"`
 	Arguments string          `json:"arguments"`
 	Metadata  json.RawMessage `json:"metadata,omitempty"` // opaque, sent back as it is
+	Unknown   []string        `json:"-"`                  // handles in the arguments that stand for nothing; the call can't run
 }
 
 // RecordFailure reports that a model call gave no reply. Archive is what stands

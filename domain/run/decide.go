@@ -95,7 +95,7 @@ func decideStart(s State, c Start) ([]Event, error) {
 	if e.Language == "" {
 		e.Language = LanguageOf(e.Query)
 	}
-	return []Event{e}, nil
+	return append([]Event{e}, quickStart(e)...), nil
 }
 
 // DecideAll decides one command after another, folding between them, and gives

@@ -25,6 +25,13 @@ type RunStarted struct {
 	Agent       Agent             `json:"agent"`
 	AgentHash   string            `json:"agent_hash"`
 	Tools       []tool.Definition `json:"tools,omitempty"` // sorted by name
+	Mode        string            `json:"mode,omitempty"`  // ModeQuick, or "": rounds with tools
+	Quick       *Quick            `json:"quick,omitempty"` // of ModeQuick
+	Scope       tool.Scope        `json:"scope,omitzero"`  // the knowledge that it may see
+	Knowledge   []Knowledge       `json:"knowledge,omitempty"`
+	Pinned      []Pinned          `json:"pinned,omitempty"` // documents that the person named
+	Retrieval   tool.Retrieval    `json:"retrieval,omitzero"`
+	Web         bool              `json:"web,omitempty"` // it may search the web
 	Workspace   string            `json:"workspace,omitempty"`
 	Images      []domain.Media    `json:"images,omitempty"` // of the question
 	Files       []domain.Media    `json:"files,omitempty"`
@@ -46,6 +53,7 @@ type Agent struct {
 	Thinking      bool     `json:"thinking"`
 	ParallelTools bool     `json:"parallel_tools"`
 	KeepRetrieval bool     `json:"keep_retrieval,omitempty"` // old results of retrieval stay in the history
+	Uncited       bool     `json:"uncited,omitempty"`        // the answer shows no citations
 }
 
 // Limits bound a run. The zero value of a field means its default in policy.go.
@@ -270,11 +278,16 @@ type RunCompleted struct {
 	Call       int       `json:"call,omitempty"` // the model call whose text the answer is; 0 for a fixed text
 	EndReason  string    `json:"end_reason"`
 	Degraded   bool      `json:"degraded,omitempty"`
+	Fallback   bool      `json:"fallback,omitempty"` // nothing was found, the answer does without
+	Source     string    `json:"source,omitempty"`   // of a fixed text that is an answer: SourceFAQ
 	Usage      Usage     `json:"usage"`
 	Rounds     int       `json:"rounds"`
 	DurationMS int64     `json:"duration_ms"`
 	At         time.Time `json:"at"`
 }
+
+// SourceFAQ says that an answer was taken from an FAQ entry as it stands.
+const SourceFAQ = "faq"
 
 // RunFailed ends a run without an answer. Text was shown and is kept.
 type RunFailed struct {

@@ -50,6 +50,7 @@ const (
 	NudgeMarkup
 	NudgeUnfinished
 	NudgeLoop
+	TextNothingFound
 )
 
 var fixedTexts = map[FixedText][2]string{ // English, Chinese
@@ -74,6 +75,9 @@ var fixedTexts = map[FixedText][2]string{ // English, Chinese
 	NudgeUnfinished: {
 		"Your last reply ended without being finished. If it was the answer, write it again, complete, as plain text; else go on.",
 		"上一条回复没有正常结束。如果那就是回答，请用纯文本完整地再写一次；否则请继续。"},
+	TextNothingFound: {
+		"Nothing about this was found in the knowledge that this question may use. Please ask in other words, or choose other sources.",
+		"在本次提问可用的资料中没有找到相关内容。请换一种问法，或选择其他资料。"},
 	NudgeLoop: {
 		"You have made the same calls with the same results several times. Do not repeat them: use what you know, try another way, or write the answer.",
 		"你已多次用相同的参数得到相同的结果。请不要再重复：利用已知内容，换一种办法，或直接写出回答。"},

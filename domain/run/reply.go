@@ -88,7 +88,7 @@ func (s State) complete(th Thought, answer, reason string) []Event {
 }
 
 func (s State) completed(answer string, call int, reason string, degraded bool, at time.Time) RunCompleted {
-	return RunCompleted{Answer: answer, Call: call, EndReason: reason, Degraded: degraded, Usage: s.Usage,
+	return RunCompleted{Answer: answer, Call: call, EndReason: reason, Degraded: degraded, Fallback: s.NothingFound(), Usage: s.Usage,
 		Rounds: s.rounds(), DurationMS: s.elapsed(at), At: at}
 }
 
@@ -171,8 +171,15 @@ func (s State) request(th Thought, p ProposedCall, index int, taken map[string]b
 		canonical = req.Args
 	}
 	req.Digest = tool.Digest(name, canonical)
+	if req.Problem == "" && len(p.Unknown) > 0 {
+		req.Problem = "these handles stand for nothing that was shown in this turn: " + strings.Join(p.Unknown, ", ") +
+			"; use handles from the results of searches, and search again if you have none"
+	}
 	if _, ok := s.Tool(name); !ok && req.Problem == "" {
 		req.Problem = unknownTool(s, name)
+	}
+	if s.quick() && req.Problem == "" {
+		req.Problem = "no tools can be used in a quick answer; write the answer from what is given"
 	}
 	return req
 }

@@ -109,6 +109,9 @@ func (s State) Begun() bool { return s.Start != nil }
 // nextRound is the round that the next model call belongs to: a reply without
 // calls consumes none.
 func (s State) nextRound() int {
+	if s.preparing() {
+		return s.Round
+	}
 	if s.consumed || len(s.Open) > 0 {
 		return s.Round + 1
 	}

@@ -74,7 +74,9 @@ type Call struct {
 	Workspace            string // absolute directory given to the run, "" if none
 	Arguments            json.RawMessage
 	Scope                Scope // the knowledge that the run may see
-	State                State // what earlier calls of this run recorded
+	Retrieval            Retrieval
+	Model                string // name of the run's model, for tools that ask one
+	State                State  // what earlier calls of this run recorded
 }
 
 // State gives a tool read access to the record of its own run.

@@ -57,3 +57,21 @@ func (s Scope) Within(bases ...string) Scope {
 	}
 	return out
 }
+
+// Retrieval is how a run searches its scope. Zero fields are the defaults of
+// whoever searches.
+type Retrieval struct {
+	TopK             int     `json:"top_k,omitempty"`        // results of a search
+	RerankTopK       int     `json:"rerank_top_k,omitempty"` // of them, after reranking
+	VectorThreshold  float64 `json:"vector_threshold,omitempty"`
+	KeywordThreshold float64 `json:"keyword_threshold,omitempty"`
+	RerankThreshold  float64 `json:"rerank_threshold,omitempty"`
+	Pinned           bool    `json:"pinned,omitempty"`       // a person chose the documents: something is always kept
+	FAQPriority      bool    `json:"faq_priority,omitempty"` // FAQ entries come first,
+	FAQBoost         float64 `json:"faq_boost,omitempty"`    // by this factor,
+	FAQDirect        float64 `json:"faq_direct,omitempty"`   // and answer by themselves from this score on
+	Expand           bool    `json:"expand,omitempty"`       // ask in other words too
+	WebResults       int     `json:"web_results,omitempty"`  // of a web search
+	WebProvider      string  `json:"web_provider,omitempty"` // "" = the default one
+	RerankModel      string  `json:"rerank_model,omitempty"` // "" = the default one, if any
+}
