@@ -20,10 +20,13 @@ const partSize = 1 << 20
 // maxBlob is the largest content that is taken, in bytes.
 const maxBlob = 1 << 30
 
-// Blobs is the handlers.Blobs of a DB.
+// Blobs is the handlers.Blobs of a DB, and its handlers.Contents.
 type Blobs struct{ db *DB }
 
-var _ handlers.Blobs = (*Blobs)(nil)
+var (
+	_ handlers.Blobs    = (*Blobs)(nil)
+	_ handlers.Contents = (*Blobs)(nil)
+)
 
 // Put implements handlers.Blobs. Content of more than 1 GiB, or without a
 // tenant, is event.ErrInvalid.
@@ -36,9 +39,12 @@ func (b *Blobs) Put(ctx context.Context, tenant string, content []byte) (string,
 	err := b.db.do(ctx, "write", func(ctx context.Context, c *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 			var id int64
-			// Who puts the same at the same time waits here for the first to commit.
-			err := tx.QueryRow(ctx, "INSERT INTO blob (tenant, digest, size) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING id", tenant, digest, len(content)).Scan(&id)
-			if errors.Is(err, pgx.ErrNoRows) {
+			// Who puts the same at the same time, or removes it, waits here for the
+			// first to commit, and sees it.
+			var fresh bool
+			err := tx.QueryRow(ctx, `INSERT INTO blob (tenant, digest, size, seen) VALUES ($1, $2, $3, clock_timestamp())
+ON CONFLICT (tenant, digest) DO UPDATE SET seen = clock_timestamp() RETURNING id, xmax = 0`, tenant, digest, len(content)).Scan(&id, &fresh)
+			if err == nil && !fresh {
 				return nil // already there
 			}
 			for i := 0; err == nil && i*partSize < len(content); i++ {
@@ -56,11 +62,11 @@ func (b *Blobs) Put(ctx context.Context, tenant string, content []byte) (string,
 // Open implements handlers.Blobs. The content is read in parts of 1 MiB as the
 // reader gets to them, under ctx. One goroutine at a time.
 func (b *Blobs) Open(ctx context.Context, tenant, digest string) (io.ReadSeekCloser, int64, error) {
-	c := &content{ctx: ctx, db: b.db, part: -1}
+	c := &content{ctx: ctx, db: b.db, tenant: tenant, digest: digest, part: -1}
 	err := b.db.do(ctx, "read", func(ctx context.Context, conn *pgx.Conn) error {
-		err := conn.QueryRow(ctx, "SELECT id, size FROM blob WHERE tenant = $1 AND digest = $2", tenant, digest).Scan(&c.id, &c.size)
+		err := conn.QueryRow(ctx, "SELECT size FROM blob WHERE tenant = $1 AND digest = $2", tenant, digest).Scan(&c.size)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("%w: %.80s", handlers.ErrNoBlob, digest)
+			return c.missing()
 		}
 		return err
 	})
@@ -70,14 +76,18 @@ func (b *Blobs) Open(ctx context.Context, tenant, digest string) (io.ReadSeekClo
 	return c, c.size, nil
 }
 
-// content reads one blob.
+// content reads one blob. It looks for each part by the digest: the blob may have
+// been removed, and put again, since the part before.
 type content struct {
-	ctx           context.Context
-	db            *DB
-	id, size, off int64
-	part          int64 // which part buf holds; -1 for none
-	buf           []byte
+	ctx            context.Context
+	db             *DB
+	tenant, digest string
+	size, off      int64
+	part           int64 // which part buf holds; -1 for none
+	buf            []byte
 }
+
+func (c *content) missing() error { return fmt.Errorf("%w: %.80s", handlers.ErrNoBlob, c.digest) }
 
 // Read implements io.Reader.
 func (c *content) Read(p []byte) (int, error) {
@@ -100,9 +110,10 @@ func (c *content) Read(p []byte) (int, error) {
 func (c *content) load(part int64) error {
 	c.part = -1
 	err := c.db.do(c.ctx, "read", func(ctx context.Context, conn *pgx.Conn) error {
-		err := conn.QueryRow(ctx, "SELECT content FROM blob_part WHERE blob = $1 AND part = $2", c.id, part).Scan(&c.buf)
+		err := conn.QueryRow(ctx, "SELECT p.content FROM blob b LEFT JOIN blob_part p ON p.blob = b.id AND p.part = $3 WHERE b.tenant = $1 AND b.digest = $2",
+			c.tenant, c.digest, part).Scan(&c.buf)
 		if errors.Is(err, pgx.ErrNoRows) {
-			c.buf, err = nil, nil
+			return c.missing()
 		}
 		return err
 	})
@@ -110,7 +121,7 @@ func (c *content) load(part int64) error {
 		return err
 	}
 	if want := min(c.size-part*partSize, partSize); int64(len(c.buf)) != want {
-		return fmt.Errorf("%w: part %d of blob %d has %d bytes, not %d", event.ErrCorrupt, part, c.id, len(c.buf), want)
+		return fmt.Errorf("%w: part %d of %s has %d bytes, not %d", event.ErrCorrupt, part, c.digest, len(c.buf), want)
 	}
 	c.part = part
 	return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"refold/domain/event"
 	"refold/handlers"
@@ -18,10 +19,13 @@ const partSize = 1 << 20
 // maxBlob is the largest content that is taken, in bytes.
 const maxBlob = 1 << 30
 
-// Blobs is the handlers.Blobs of a DB.
+// Blobs is the handlers.Blobs of a DB, and its handlers.Contents.
 type Blobs struct{ db *DB }
 
-var _ handlers.Blobs = (*Blobs)(nil)
+var (
+	_ handlers.Blobs    = (*Blobs)(nil)
+	_ handlers.Contents = (*Blobs)(nil)
+)
 
 // Put implements handlers.Blobs. Content of more than 1 GiB, or without a
 // tenant, is event.ErrInvalid.
@@ -46,15 +50,15 @@ func (j *putJob) durable() bool { return true }
 func (j *putJob) size() int     { return len(j.content) }
 
 func (j *putJob) run(w *writer) (refused, err error) {
-	put, err := w.stmt("INSERT INTO blob (tenant, digest, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+	if there, err := w.keep(j.tenant, j.digest); err != nil || there {
+		return nil, err
+	}
+	put, err := w.stmt("INSERT INTO blob (tenant, digest, size, seen) VALUES (?, ?, ?, ?)")
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(put.BindText(1, j.tenant), put.BindText(2, j.digest), put.BindInt64(3, int64(len(j.content))), put.Exec()); err != nil {
+	if err := errors.Join(put.BindText(1, j.tenant), put.BindText(2, j.digest), put.BindInt64(3, int64(len(j.content))), put.BindInt64(4, time.Now().UnixMilli()), put.Exec()); err != nil {
 		return nil, err
-	}
-	if w.conn.Changes() == 0 {
-		return nil, nil // already there
 	}
 	id := w.conn.LastInsertRowID()
 	part, err := w.stmt("INSERT INTO blob_part (blob, part, content) VALUES (?, ?, ?)")
@@ -73,9 +77,10 @@ func (j *putJob) run(w *writer) (refused, err error) {
 // Open implements handlers.Blobs. The content is read in parts of 1 MiB as the
 // reader gets to them, under ctx. One goroutine at a time.
 func (b *Blobs) Open(ctx context.Context, tenant, digest string) (io.ReadSeekCloser, int64, error) {
-	c := &content{ctx: ctx, db: b.db, part: -1}
+	c := &content{ctx: ctx, db: b.db, tenant: tenant, digest: digest, part: -1}
+	found := false
 	err := b.db.read(ctx, func(r *reader) error {
-		q, err := r.stmt("SELECT id, size FROM blob WHERE tenant = ? AND digest = ?")
+		q, err := r.stmt("SELECT size FROM blob WHERE tenant = ? AND digest = ?")
 		if err != nil {
 			return err
 		}
@@ -83,27 +88,31 @@ func (b *Blobs) Open(ctx context.Context, tenant, digest string) (io.ReadSeekClo
 			return err
 		}
 		if q.Step() {
-			c.id, c.size = q.ColumnInt64(0), q.ColumnInt64(1)
+			found, c.size = true, q.ColumnInt64(0)
 		}
 		return errors.Join(q.Err(), q.Reset())
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	if c.id == 0 {
-		return nil, 0, fmt.Errorf("%w: %s", handlers.ErrNoBlob, digest)
+	if !found {
+		return nil, 0, c.missing()
 	}
 	return c, c.size, nil
 }
 
-// content reads one blob.
+// content reads one blob. It looks for each part by the digest: the row may be
+// gone, and its number another blob's, since the part before.
 type content struct {
-	ctx           context.Context
-	db            *DB
-	id, size, off int64
-	part          int64 // which part buf holds; -1 for none
-	buf           []byte
+	ctx            context.Context
+	db             *DB
+	tenant, digest string
+	size, off      int64
+	part           int64 // which part buf holds; -1 for none
+	buf            []byte
 }
+
+func (c *content) missing() error { return fmt.Errorf("%w: %.80s", handlers.ErrNoBlob, c.digest) }
 
 // Read implements io.Reader.
 func (c *content) Read(p []byte) (int, error) {
@@ -125,25 +134,29 @@ func (c *content) Read(p []byte) (int, error) {
 
 func (c *content) load(part int64) error {
 	c.part = -1
+	found := false
 	err := c.db.read(c.ctx, func(r *reader) error {
-		q, err := r.stmt("SELECT content FROM blob_part WHERE blob = ? AND part = ?")
+		q, err := r.stmt("SELECT p.content FROM blob b LEFT JOIN blob_part p ON p.blob = b.id AND p.part = ?1 WHERE b.tenant = ?2 AND b.digest = ?3")
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(q.BindInt64(1, c.id), q.BindInt64(2, part)); err != nil {
+		if err := errors.Join(q.BindInt64(1, part), q.BindText(2, c.tenant), q.BindText(3, c.digest)); err != nil {
 			return err
 		}
 		c.buf = c.buf[:0]
 		if q.Step() {
-			c.buf = q.ColumnBlob(0, c.buf)
+			found, c.buf = true, q.ColumnBlob(0, c.buf)
 		}
 		return errors.Join(q.Err(), q.Reset())
 	})
 	if err != nil {
 		return err
 	}
+	if !found {
+		return c.missing()
+	}
 	if want := min(c.size-part*partSize, partSize); int64(len(c.buf)) != want {
-		return fmt.Errorf("%w: part %d of blob %d has %d bytes, not %d", event.ErrCorrupt, part, c.id, len(c.buf), want)
+		return fmt.Errorf("%w: part %d of %s has %d bytes, not %d", event.ErrCorrupt, part, c.digest, len(c.buf), want)
 	}
 	c.part = part
 	return nil

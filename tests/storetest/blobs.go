@@ -118,4 +118,18 @@ func RunBlobs(t *testing.T, f BlobsFactory) {
 		}
 		wg.Wait()
 	})
+	t.Run("contents", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *collecting){
+			"old, keep, remove":                testContents,
+			"pages":                            testContentPages,
+			"a put and a removal at once":      testPutAgainstRemove,
+			"removed while it is read":         testRemovedWhileRead,
+			"two who keep and remove the same": testCollectors,
+		} {
+			t.Run(name, func(t *testing.T) {
+				b := f.Open(t)
+				test(t, &collecting{t: t, Blobs: b, Contents: b.(handlers.Contents), tenant: unique("tenant")})
+			})
+		}
+	})
 }
