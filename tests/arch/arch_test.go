@@ -46,18 +46,20 @@ var arrows = []arrow{
 // it only what may import everything may: the composition root, and tests. Both
 // SQL stores migrate their tables with goose.
 var outside = map[string]string{
-	"github.com/alecthomas/kong":            "infra/cli",
-	"github.com/go-chi/chi":                 "api",
-	"github.com/google/uuid":                "api",
-	"github.com/jackc/pgx":                  "infra/postgres",
-	"github.com/ncruces/go-sqlite3":         "infra/sqlite",
-	"github.com/pressly/goose":              "infra/sqlite infra/postgres",
-	"github.com/prometheus/client_golang":   "infra/metrics",
-	"github.com/santhosh-tekuri/jsonschema": "infra/jsonschema",
-	"github.com/sashabaranov/go-openai":     "infra/openai",
-	"github.com/tiktoken-go/tokenizer":      "infra/tiktoken",
-	"golang.org/x/sys":                      "infra/sqlite tests/services",
-	"golang.org/x/time":                     "api",
+	"github.com/JohannesKaufmann/html-to-markdown": "infra/markdown",
+	"github.com/alecthomas/kong":                   "infra/cli",
+	"github.com/go-chi/chi":                        "api",
+	"github.com/google/uuid":                       "api",
+	"github.com/jackc/pgx":                         "infra/postgres",
+	"github.com/ncruces/go-sqlite3":                "infra/sqlite",
+	"github.com/pressly/goose":                     "infra/sqlite infra/postgres",
+	"github.com/prometheus/client_golang":          "infra/metrics",
+	"github.com/santhosh-tekuri/jsonschema":        "infra/jsonschema",
+	"github.com/sashabaranov/go-openai":            "infra/openai",
+	"github.com/tiktoken-go/tokenizer":             "infra/tiktoken",
+	"golang.org/x/net":                             "infra/markdown infra/web infra/parse",
+	"golang.org/x/sys":                             "infra/sqlite tests/services",
+	"golang.org/x/time":                            "api",
 }
 
 type pkg struct {
