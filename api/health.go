@@ -38,5 +38,11 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusServiceUnavailable, body{"status": "not ready", "problems": problems})
 		return
 	}
-	respond(w, http.StatusOK, body{"status": "ready"})
+	out := body{"status": "ready"}
+	if a.Notes != nil {
+		if notes := a.Notes(); len(notes) > 0 {
+			out["notes"] = notes
+		}
+	}
+	respond(w, http.StatusOK, out)
 }

@@ -52,6 +52,11 @@ type API struct {
 	Written func() event.Position
 	// Ready gives what is not ready yet, by name; empty when all is well.
 	Ready func(ctx context.Context) map[string]string
+	// Notes are what a person should know although the server is ready; nil =
+	// nothing.
+	Notes func() []string
+	// Waits says what a run waits for that is not on the record, "" if nothing.
+	Waits func(tenant, run string) string
 	// Heartbeat is the pause between comments on a quiet stream; 0 = 15 s.
 	Heartbeat time.Duration
 	// WriteTimeout cuts off a reader who takes nothing for so long; 0 = 30 s.

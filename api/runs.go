@@ -84,5 +84,12 @@ func (a *API) getRun(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	respond(w, http.StatusOK, ok(row))
+	out := struct {
+		*projections.RunEntry
+		WaitsFor string `json:"waits_for,omitempty"`
+	}{RunEntry: row}
+	if a.Waits != nil && row.Open() {
+		out.WaitsFor = a.Waits(tenant(r), row.ID)
+	}
+	respond(w, http.StatusOK, ok(out))
 }

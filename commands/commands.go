@@ -42,6 +42,9 @@ type Commands struct {
 	// Images tells whether a model, by its configured name, can be shown images,
 	// itself or by descriptions; nil = none can.
 	Images func(model string) error
+	// Models refuses a model, by its configured name, that can't be asked; nil =
+	// none is refused.
+	Models func(model string) error
 }
 
 // New makes Commands over a store with the real clock unless now is set.

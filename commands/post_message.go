@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -66,10 +67,16 @@ func (c *Commands) message(ctx context.Context, by Caller, p PostMessage) (sessi
 	if err := checkQuery(p.Query); err != nil {
 		return session.MessagePosted{}, err
 	}
-	if _, ok, err := c.Catalog.Agent(ctx, by.Tenant, p.Agent); err != nil {
+	a, ok, err := c.Catalog.Agent(ctx, by.Tenant, p.Agent)
+	if err != nil {
 		return session.MessagePosted{}, err
 	} else if !ok {
 		return session.MessagePosted{}, ErrAgentNotFound
+	}
+	if c.Models != nil {
+		if err := c.Models(cmp.Or(p.Model, a.Model)); err != nil {
+			return session.MessagePosted{}, err
+		}
 	}
 	if len(p.Images) > 0 {
 		if err := c.CheckImages(ctx, by.Tenant, p.Agent, p.Model); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type actor struct {
 	done     chan finished
 	folded   atomic.Int64
 	trace    atomic.Pointer[origin]
+	trouble  string // of the newest attempt at the model that failed
 }
 
 // effort is work in progress.
@@ -181,13 +183,53 @@ func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) 
 	}
 	if s.Over() {
 		a.finish(ctx)
-		return a.runner.leave(ctx, a, false, time.Time{}), nil
+		return a.runner.leave(ctx, a, false, parking{}, time.Time{}), nil
 	}
 	m := a.moment()
-	if (len(run.Due(s, m)) > 0 || len(a.abandoned(nil)) > 0) && !a.isEnding() {
+	due := run.Due(s, m)
+	missing := a.missing(s, due)
+	if missing != "" {
+		due = nil
+	}
+	if (len(due) > 0 || len(a.abandoned(nil)) > 0) && !a.isEnding() {
 		return false, nil
 	}
-	return a.runner.leave(ctx, a, true, run.NextWake(s, m.Now)), nil
+	return a.runner.leave(ctx, a, true, parking{missing: missing, why: a.waits(s, m, missing)}, run.NextWake(s, m.Now)), nil
+}
+
+// missing is why a model call that is due can't be begun here: this process does
+// not have the run's model, nor one to fall back on. "" if that is not so. The
+// run waits for a process that has it; a restart with another configuration
+// must not end runs.
+func (a *actor) missing(s run.State, due []run.Effect) string {
+	if len(due) != 1 || s.Switches < len(s.Start.Agent.Fallbacks) {
+		return ""
+	}
+	if _, ok := due[0].(run.CallModel); !ok {
+		return ""
+	}
+	var unknown *ModelError
+	if _, err := a.runner.Models.Model(s.ModelName()); errors.As(err, &unknown) && unknown.Code == CodeNotConfigured {
+		return unknown.Message
+	}
+	return ""
+}
+
+// waits says what a run that is left waits for, "" if that is on the record: a
+// person.
+func (a *actor) waits(s run.State, m run.Moment, missing string) string {
+	switch {
+	case missing != "":
+		a.log().Warn("a run waits for its model; it goes on when a process has it", "model", s.ModelName(), "error", missing)
+		return missing + "; the run waits until it is: add it to the configuration and start the server again, or stop the run"
+	case m.Now.Before(s.RetryAt):
+		why := a.trouble
+		if why == "" {
+			why = "the model could not be asked"
+		}
+		return fmt.Sprintf("%s; asked again at %s", why, s.RetryAt.Local().Format(time.TimeOnly))
+	}
+	return ""
 }
 
 // open loads the run, or folds what is new; a run that was only posted is started.
@@ -264,7 +306,11 @@ func (a *actor) plan(ctx context.Context, s run.State, reports []run.Command) ([
 func (a *actor) claims(ctx context.Context, s run.State) []run.Command {
 	m := a.moment()
 	var out []run.Command
-	for _, e := range run.Due(s, m) {
+	due := run.Due(s, m)
+	if a.missing(s, due) != "" {
+		return nil
+	}
+	for _, e := range due {
 		switch e := e.(type) {
 		case run.CallModel:
 			out = append(out, a.claimModel(ctx, s, m, e))
@@ -391,6 +437,8 @@ func (a *actor) begin(ctx context.Context, events []run.Event) {
 	s := a.r.State
 	for _, e := range events {
 		switch e := e.(type) {
+		case run.ModelCallFailed:
+			a.trouble = e.Message
 		case run.ModelCallStarted:
 			a.start(ctx, modelName(e.Call), a.modelTimeout(s, e.Purpose, e.At), nil, func(ctx context.Context) run.Command {
 				if e.Purpose == run.PurposeMemory {
@@ -511,13 +559,31 @@ func (a *actor) isEnding() bool {
 // finish releases what a run that is over still holds.
 func (a *actor) finish(ctx context.Context) {
 	a.runner.Tools.CleanRun(ctx, a.key.run)
-	streams := make([]event.Stream, a.r.State.ModelCalls)
-	for i := range streams {
-		streams[i] = event.Stream{Tenant: a.key.tenant, Category: event.CategoryDelta, ID: run.DeltaID(a.key.run, i+1)}
+	if a.r.State.Outcome == run.OutcomeStopped {
+		a.silent = nil // whoever stopped it has closed a stream, which made one
+	}
+	var streams []event.Stream
+	for call := 1; call <= a.r.State.ModelCalls; call++ {
+		if !a.silent[call] {
+			streams = append(streams, event.Stream{Tenant: a.key.tenant, Category: event.CategoryDelta, ID: run.DeltaID(a.key.run, call)})
+		}
+	}
+	if len(streams) == 0 {
+		return
 	}
 	if err := a.runner.Store.Trim(ctx, streams...); err != nil {
 		a.log().Warn("trim the deltas of a run; the next start does it", "error", err)
 	}
+}
+
+// nothingShown notes that a model call has no transient stream.
+func (a *actor) nothingShown(call int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.silent == nil {
+		a.silent = map[int]bool{}
+	}
+	a.silent[call] = true
 }
 
 // forget removes the actor without parking the run: the next start finds it.

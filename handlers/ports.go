@@ -107,6 +107,9 @@ type TokenCounter interface{ Count(text string) int }
 // ModelUsage counts tokens, as the provider reports them; zero when it does not.
 type ModelUsage = run.Usage
 
+// CodeNotConfigured is the code of a model that this process does not have.
+const CodeNotConfigured = "not_configured"
+
 // ModelError is a failed attempt. Code is stable: rate_limited, overloaded,
 // timeout, connection, server_error, bad_response (not the protocol: HTML, no
 // JSON), incomplete (the stream broke off before a finish reason), unauthorized,

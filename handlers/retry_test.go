@@ -87,6 +87,9 @@ func TestP37_WaitsAsLongAsAsked(t *testing.T) {
 		if p.Active() != 0 || p.Parked() != 1 {
 			t.Fatalf("%d active, %d parked: a waiting run is data", p.Active(), p.Parked())
 		}
+		if why, when := p.WaitsFor(tenant, id), t0.Add(7*time.Second).Local().Format(time.TimeOnly); why != "slow down; asked again at "+when {
+			t.Fatalf("waits for %q", why)
+		}
 		w.clock.advance(6999 * time.Millisecond)
 		if w.model.count() != 1 {
 			t.Fatal("too early")

@@ -85,6 +85,8 @@ type runKey struct{ tenant, run string }
 type parking struct {
 	session string
 	version int64
+	why     string // what it waits for, "" if the record says so
+	missing string // of that: why its model can't be asked by this process
 	cancel  func()
 }
 
@@ -235,8 +237,9 @@ func (r *Runner) wake(ctx context.Context, key runKey, sessionID string, version
 }
 
 // leave is called by an actor with nothing to do. It fails if the actor has
-// been woken meanwhile. next, if not zero, is when the run wakes by itself.
-func (r *Runner) leave(ctx context.Context, a *actor, waiting bool, next time.Time) bool {
+// been woken meanwhile. p says what the run waits for; next, if not zero, is
+// when it wakes by itself.
+func (r *Runner) leave(ctx context.Context, a *actor, waiting bool, p parking, next time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -250,7 +253,7 @@ func (r *Runner) leave(ctx context.Context, a *actor, waiting bool, next time.Ti
 	if !waiting {
 		return true
 	}
-	p := parking{session: a.session, version: a.version(), cancel: func() {}}
+	p.session, p.version, p.cancel = a.session, a.version(), func() {}
 	if !next.IsZero() {
 		p.cancel = r.Clock.AfterFunc(max(0, next.Sub(r.Clock.Now())), func() { r.wake(ctx, a.key, a.session, 0) })
 	}
@@ -273,6 +276,29 @@ func (r *Runner) Parked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.parked)
+}
+
+// WaitsFor says what a run waits for that the record does not say: the time of
+// the next attempt at its model, or a model that this process does not have. ""
+// if it does not wait here.
+func (r *Runner) WaitsFor(tenant, runID string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parked[runKey{tenant, runID}].why
+}
+
+// Missing counts the runs that wait for a model that this process does not have,
+// by what is said of the model.
+func (r *Runner) Missing() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]int{}
+	for _, p := range r.parked {
+		if p.missing != "" {
+			out[p.missing]++
+		}
+	}
+	return out
 }
 
 // Active counts the runs that have a goroutine.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"refold/commands"
 	"refold/domain/run"
@@ -125,11 +126,52 @@ func TestModelPanics(t *testing.T) {
 	}
 }
 
-func TestUnknownModel(t *testing.T) {
-	w := newWorld(t, answers("?"))
-	w.agent.Model = "gone"
+// anyName has a model under every name.
+type anyName struct{ *model }
+
+func (a anyName) Model(string) (handlers.Model, error) { return a.model, nil }
+
+// A run whose model a process does not have is not ended by that: it waits, says
+// why, and goes on with a process that has it.
+func TestMissingModel_TheRunWaits(t *testing.T) {
+	w := newWorld(t, answers("Noon."))
+	w.agent.Model, w.agent.RunTimeout = "gone", 10_000*time.Hour
+	p := w.start("w1")
+	id := w.post("What time is it?")
+	w.clock.await(t, w.agent.RunTimeout) // left, with its deadline as the next date
+	if why := p.WaitsFor(tenant, id); !strings.Contains(why, "no model gone; the run waits") || p.Active() != 0 || p.Parked() != 1 {
+		t.Fatalf("waits for %q; %d active, %d parked", why, p.Active(), p.Parked())
+	}
+	if log := p.log.String(); !strings.Contains(log, "a run waits for its model") || !strings.Contains(log, id) {
+		t.Fatalf("the log: %s", log)
+	}
+	scenario.Equal(t, "facts", []string{"RunStarted"}, w.kinds(id))
+	w.kill(p)
+	w.start("w2", func(r *handlers.Runner) { r.Models = anyName{w.model} })
+	if s := w.over(id); s.Answer != "Noon." || s.Failures != 0 {
+		t.Fatalf("%+v", s)
+	}
+	// A stop ends the wait.
+	w2 := newWorld(t, answers("Never."))
+	w2.agent.Model = "gone"
+	w2.start("w1")
+	stopped := w2.post("Go.")
+	has[run.RunStarted](w2, stopped)
+	if _, err := w2.StopRun(t.Context(), w2.caller(), w2.session, stopped, ""); err != nil {
+		t.Fatal(err)
+	}
+	if s := w2.over(stopped); s.Outcome != run.OutcomeStopped || w2.model.count() != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// A run with a model to fall back on does not wait.
+func TestMissingModel_TheFallbackIsAsked(t *testing.T) {
+	w := newWorld(t, answers("Noon."))
+	w.agent.Model, w.agent.Fallbacks = "gone", []string{""}
 	w.start("w1")
-	if s := w.over(w.post("Go.")); s.ErrorCode != "not_configured" || s.ModelCalls != 1 {
+	id := w.post("What time is it?")
+	if s := w.over(id); s.Answer != "Noon." || s.Switches != 1 {
 		t.Fatalf("%+v", s)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,7 @@ func Open(ctx context.Context, c Config) (*App, error) {
 	count := metrics.New(nil)
 	m, err := newModels(c, count)
 	if err != nil {
-		return nil, err
+		return nil, configError(err)
 	}
 	db, err := OpenDatabase(ctx, c, false)
 	if err != nil {
@@ -97,7 +98,7 @@ func (a *App) assemble(m *models) error {
 	cat := &catalog{registry: registry, models: m, fallback: c.Fallback, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout,
 		contextTokens: c.ContextTokens, windows: c.windows()}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
-	a.Commands.Images = m.takesImages
+	a.Commands.Images, a.Commands.Models = m.takesImages, m.known
 	a.Runner.Commands, a.Runner.Vision, a.Runner.Describer = a.Commands, m.sees, m.vlm
 	counter := &tiktoken.Counter{Log: c.Log}
 	counter.Load() // in the background: nothing waits for it
@@ -119,7 +120,7 @@ func (a *App) assemble(m *models) error {
 	}
 	a.API = &api.API{Blobs: a.DB.Blobs(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
-		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Written: a.store.newest, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
+		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Waits: a.Runner.WaitsFor, Notes: a.notes, Written: a.store.newest, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
 		Metrics: a.Metrics.Handler(), Answered: func(x api.Answered) {
 			a.Metrics.Request(x.Method, x.Route, x.Status, x.Took, x.Streamed)
 		}}
@@ -160,6 +161,17 @@ func (a *App) ready(ctx context.Context) map[string]string {
 	if text := a.store.trouble(ctx); text != "" {
 		out["store"] = text
 	}
+	return out
+}
+
+// notes are what a person should do although the server works: runs wait for
+// models that it does not have.
+func (a *App) notes() []string {
+	var out []string
+	for why, n := range a.Runner.Missing() {
+		out = append(out, fmt.Sprintf("runs that wait: %d, since %s; add the model to the configuration and start the server again, or stop them", n, why))
+	}
+	slices.Sort(out)
 	return out
 }
 

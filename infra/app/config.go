@@ -121,8 +121,25 @@ type file struct {
 	Models   []ModelConfig `json:"models"`
 }
 
-// ReadFile fills what is not set in c from a JSON file.
-func (c *Config) ReadFile(path string) error {
+// ConfigError says that what a process was started with can't work: another try
+// needs another configuration.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+func configError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ConfigError{err}
+}
+
+// ReadFile fills what is not set in c from a JSON file. Its errors are a
+// *ConfigError.
+func (c *Config) ReadFile(path string) error { return configError(c.readFile(path)) }
+
+func (c *Config) readFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("configuration file: %w", err)
@@ -183,8 +200,13 @@ func DefaultData() (string, error) {
 	return filepath.Join(home, ".local", "share", "refold"), nil
 }
 
+// MinKey is the shortest key that a server takes, in bytes.
+const MinKey = 16
+
 // check completes the configuration and refuses what can't be served safely.
-func (c *Config) check() error {
+func (c *Config) check() error { return configError(c.complete()) }
+
+func (c *Config) complete() error {
 	if c.Data == "" {
 		standard, err := DefaultData()
 		if err != nil {
@@ -221,8 +243,8 @@ func (c *Config) check() error {
 	if ip := net.ParseIP(host); c.APIKey == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return fmt.Errorf("refusing to listen on %s without an API key: everybody who reaches it could read and steer every conversation; set --api-key (or REFOLD_API_KEY), or listen on 127.0.0.1", c.Addr)
 	}
-	if c.APIKey != "" && len(c.APIKey) < 16 {
-		return errors.New("the API key is too short to be safe: use at least 16 characters")
+	if c.APIKey != "" && len(c.APIKey) < MinKey {
+		return fmt.Errorf("the API key is too short to be safe: use at least %d characters", MinKey)
 	}
 	if _, err := c.rootsByTenant(); err != nil {
 		return err

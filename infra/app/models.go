@@ -1,12 +1,14 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"refold/commands"
+	"refold/domain"
 	"refold/handlers"
 	"refold/infra/extractive"
 	"refold/infra/metrics"
@@ -70,8 +72,20 @@ func (m *models) Model(name string) (handlers.Model, error) {
 	if model, ok := m.byName[name]; ok {
 		return model, nil
 	}
-	return nil, &handlers.ModelError{Code: "not_configured",
+	return nil, &handlers.ModelError{Code: handlers.CodeNotConfigured,
 		Message: fmt.Sprintf("the model %q is not configured on this server; there are %s", name, strings.Join(m.names, ", "))}
+}
+
+// known refuses a model that is not configured.
+func (m *models) known(name string) error {
+	if _, err := m.Model(name); err != nil {
+		var why *handlers.ModelError
+		if errors.As(err, &why) {
+			return domain.Reject(domain.Invalid, "model_not_configured", why.Message)
+		}
+		return err
+	}
+	return nil
 }
 
 // plain tells whether a model can only quote: it can't name a conversation.

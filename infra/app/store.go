@@ -42,7 +42,7 @@ func (c Config) checkStore() error {
 	if c.embedded() || strings.HasPrefix(c.Store, "postgres://") || strings.HasPrefix(c.Store, "postgresql://") {
 		return nil
 	}
-	return errors.New("the store must be empty (a file in the data directory) or postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+	return configError(errors.New("the store must be empty (a file in the data directory) or postgres://USER:PASSWORD@HOST:PORT/DATABASE"))
 }
 
 // OpenDatabase opens the record that a configuration names. reading opens the
