@@ -1,16 +1,22 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
+
+	"refold/domain/event"
+	"refold/domain/session"
+	"refold/domain/tenant"
 )
 
 // Ask asks a question.
 type Ask struct {
 	Question []string `arg:"" help:"The question; - reads it from standard input."`
-	Dir      string   `help:"Folder of files to answer from." placeholder:"DIR" type:"existingdir"`
+	Dir      string   `help:"Folder of files to answer from; that of the session's last question, unless named." placeholder:"DIR" type:"existingdir"`
 	Session  string   `help:"Go on with this session." placeholder:"ID"`
 	Agent    string   `help:"Agent to ask." default:"builtin-smart-reasoning" placeholder:"ID"`
 	ModelFlags
@@ -53,11 +59,47 @@ func (a Ask) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if dir == "" && a.Session != "" {
+		if dir, err = e.lastDir(l, a.Session); err != nil {
+			return errors.Join(err, l.close())
+		}
+	}
 	if l.app == nil && a.ModelFlags.given() {
 		fmt.Fprintln(e.err, "Note: a server runs on this record and answers with its own models; the model flags and variables here have no effect.")
 	}
 	t := &talk{env: e, ask: a, config: c, link: l}
 	return t.hold(question, dir)
+}
+
+// lastDir is the folder of a session's last question that had one, "" if none
+// had. A folder that is gone is said, not asked for.
+func (e *env) lastDir(l *link, sessionID string) (string, error) {
+	dir := ""
+	reading := e.reading
+	if l.app != nil {
+		reading = func(f func(event.Store) error) error { return f(l.app.Store) }
+	}
+	err := reading(func(s event.Store) error {
+		log := event.Log[session.Event]{Store: s, Codec: session.Codec, Category: session.Category}
+		recs, err := log.Load(e.ctx, tenant.Name(e.cli.Tenant), sessionID, 0)
+		for _, rec := range recs {
+			if m, ok := rec.Event.(session.MessagePosted); ok && m.Workspace != "" {
+				dir = m.Workspace
+			}
+		}
+		return err
+	})
+	if errors.Is(err, event.ErrInvalid) {
+		return "", nil // no id of a session: the question will be told
+	}
+	if err != nil || dir == "" {
+		return "", err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		fmt.Fprintf(e.err, "Note: the folder of this session, %s, is not there any more; answering without files. --dir names another.\n", plainText(dir))
+		return "", nil
+	}
+	return dir, nil
 }
 
 func (a Ask) question(in io.Reader) (string, error) {

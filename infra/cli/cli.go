@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +41,7 @@ type CLI struct {
 	Data   string `help:"Directory of the record." env:"REFOLD_DATA" placeholder:"DIR"`
 	Store  string `help:"Record: empty = a file in the data directory; postgres://USER:PASSWORD@HOST:PORT/DATABASE = shared by several processes." env:"REFOLD_STORE" placeholder:"URL"`
 	Config string `help:"JSON configuration file (addr, data, api_key, roots, models, default_model)." env:"REFOLD_CONFIG" placeholder:"FILE" type:"existingfile"`
-	JSON   bool   `help:"Print JSON (one object a line) instead of text." name:"json"`
+	JSON   bool   `help:"Print JSON (one object a line) instead of text, also of errors." name:"json"`
 	Tenant int64  `help:"Number of the tenant." default:"1" env:"REFOLD_TENANT" placeholder:"N"`
 
 	Serve     Serve     `cmd:"" help:"Serve the API and work on runs."`
@@ -52,6 +54,18 @@ type CLI struct {
 	Rebuild   Rebuild   `cmd:"" help:"Rebuild a read model from the log and compare it with the old one."`
 	Migrate   Migrate   `cmd:"" help:"Bring the database's schema up to date."`
 	Version   VersionOf `cmd:"" help:"Print the version."`
+
+	ShowVersion versionFlag `help:"Print the version." name:"version"`
+}
+
+// versionFlag is --version, wherever a command may or may not follow.
+type versionFlag bool
+
+// BeforeReset prints the version instead of running a command.
+func (versionFlag) BeforeReset(k *kong.Kong) error {
+	fmt.Fprintln(k.Stdout, "refold", version())
+	k.Exit(ExitOK)
+	return nil
 }
 
 // env is what commands run with.
@@ -127,11 +141,13 @@ func Main(ctx context.Context, stop func(), args []string, in io.Reader, out, er
 	if code >= 0 { // --help has printed and asked to exit
 		return code
 	}
-	if err != nil {
-		fmt.Fprintf(errOut, "refold: %v\nTry: refold --help\n", err)
-		return ExitUsage
-	}
 	e := &env{ctx: ctx, stop: stop, cli: &c, in: in, out: out, err: errOut}
+	if err != nil {
+		if c.JSON = c.JSON || asksForJSON(args); !c.JSON {
+			err = fmt.Errorf("%w\nTry: refold --help", err)
+		}
+		return e.report(usage("%w", err))
+	}
 	e.config = app.Config{Data: c.Data, Store: c.Store, Version: version(), Temperature: -1, Log: slog.New(slog.DiscardHandler)}
 	if c.Config != "" {
 		if err := e.config.ReadFile(c.Config); err != nil {
@@ -162,28 +178,54 @@ func (e *env) report(err error) int {
 	if e.cli.JSON {
 		e.line(map[string]any{"error": err.Error()})
 	} else {
-		fmt.Fprintln(e.err, "refold:", err)
+		fmt.Fprintln(e.err, "refold:", plainText(err.Error()))
 	}
-	if errors.Is(err, errUsage) {
+	var bad usageError
+	var config *app.ConfigError
+	if errors.As(err, &bad) || errors.As(err, &config) {
 		return ExitUsage
 	}
 	return ExitError
 }
 
-var errUsage = errors.New("usage")
-
-func usage(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+// asksForJSON tells whether a command line that can't be parsed has --json.
+func asksForJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.Contains(args, "--json")
 }
+
+// usageError says that the command line itself is wrong.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // line prints one JSON object.
 func (e *env) line(v any) {
-	enc := json.NewEncoder(e.out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	err := enc.Encode(v)
+	if err == nil {
+		err = e.raw(b.Bytes())
+	}
+	if err != nil {
 		fmt.Fprintln(e.err, "refold: print:", err)
 		e.exit = ExitError
 	}
+}
+
+// raw prints a line of JSON. On a terminal, characters that would steer it are
+// escaped: they stand in strings only, so the value is the same.
+func (e *env) raw(line []byte) error {
+	if terminal(e.out) {
+		line = escapeControls(line)
+	}
+	_, err := e.out.Write(line)
+	return err
 }
 
 func version() string {

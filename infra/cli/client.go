@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -107,11 +108,36 @@ func parseError(status int, raw []byte) error {
 	}
 	switch {
 	case json.Unmarshal(raw, &nested) == nil && nested.Error.Message != "":
-		return &apiError{status, nested.Error.Message, nested.Error.Details}
+		return &apiError{status, spoken(nested.Error.Message), nested.Error.Details}
 	case json.Unmarshal(raw, &bare) == nil && bare.Error != "":
-		return &apiError{Status: status, Message: bare.Error}
+		return &apiError{Status: status, Message: spoken(bare.Error)}
 	}
 	return &apiError{Status: status, Message: fmt.Sprintf("the server answered HTTP %d", status)}
+}
+
+// lookAt is where an error of the API says to look, and where a person at a
+// command line does.
+var lookAt = regexp.MustCompile(`; [^;]*?(?:GET|POST|PUT|DELETE) (/\S+)`)
+
+// spoken is an error of the API in the words of the command line: routes are
+// commands.
+func spoken(message string) string {
+	return lookAt.ReplaceAllStringFunc(message, func(found string) string {
+		route := lookAt.FindStringSubmatch(found)[1]
+		switch {
+		case strings.HasSuffix(route, "/api-keys"):
+			return "; see: refold keys"
+		case strings.HasPrefix(route, "/api/v1/tenants"):
+			return "; see: refold tenants"
+		case strings.HasPrefix(route, "/api/v1/sessions"):
+			return "; leave --session out to begin one"
+		case strings.HasPrefix(route, "/api/v1/agents"):
+			return "; leave --agent out for the built-in one"
+		case strings.HasPrefix(route, "/api/v1/views"):
+			return "; see: refold rebuild --help"
+		}
+		return ""
+	})
 }
 
 // call sends a request and decodes the data of the answer.

@@ -62,7 +62,7 @@ func (r Rebuild) Run(e *env) error {
 // renew lets the running server rebuild read models while they are read, one
 // after another, and shows how far it is.
 func (e *env) renew(c *client, chosen []projections.Projection) error {
-	for _, p := range chosen {
+	return e.each(chosen, func(p projections.Projection) error {
 		if err := c.call(e.ctx, http.MethodPost, "/api/v1/views/"+p.Name+"/rebuild", nil, nil); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (e *env) renew(c *client, chosen []projections.Projection) error {
 					building, events = true, v.Events
 				}
 				if v.Name == p.Name && v.Broken != "" {
-					return fmt.Errorf("%s: %s", v.Name, v.Broken)
+					return errors.New(v.Broken)
 				}
 			}
 			if building && terminal(e.err) {
@@ -99,11 +99,31 @@ func (e *env) renew(c *client, chosen []projections.Projection) error {
 		}
 		if e.cli.JSON {
 			e.line(map[string]any{"read_model": p.ID(), "rebuilt": true})
-			continue
+			return nil
 		}
 		fmt.Fprintf(e.out, "%-10s rebuilt while it was read\n", p.Name)
+		return nil
+	})
+}
+
+// each rebuilds read models one after another, goes on after one that can't be,
+// and names all of those at the end.
+func (e *env) each(chosen []projections.Projection, rebuild func(projections.Projection) error) error {
+	var broken []string
+	var all []error
+	for _, p := range chosen {
+		err := rebuild(p)
+		if err != nil && e.ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			broken, all = append(broken, p.Name), append(all, fmt.Errorf("%s: %w", p.Name, err))
+		}
 	}
-	return nil
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d read models could not be rebuilt (%s):\n%w", len(all), len(chosen), strings.Join(broken, ", "), errors.Join(all...))
 }
 
 func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
@@ -119,7 +139,7 @@ func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range chosen {
+	return e.each(chosen, func(p projections.Projection) error {
 		// The old view may lag behind the log: it is brought up to date first, so
 		// that the two can be compared. One that is broken can't be.
 		lag := engine.CatchUp(e.ctx, p)
@@ -150,15 +170,15 @@ func (e *env) rebuild(db app.Database, chosen []projections.Projection) error {
 		}
 		if e.cli.JSON {
 			e.line(map[string]any{"read_model": p.ID(), "events": events, "documents": after.Documents, "equal": equal, "digest": after.Sum})
-			continue
+			return nil
 		}
 		verdict := "equal to the old one"
 		if !equal {
 			verdict = "DIFFERENT from the old one"
 		}
 		fmt.Fprintf(e.out, "%-10s %d documents from %d events, %s\n", p.Name, after.Documents, events, verdict)
-	}
-	return nil
+		return nil
+	})
 }
 
 // Migrate brings the schema up to date.

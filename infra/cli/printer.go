@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // printer shows the frames of a run.
@@ -17,7 +19,8 @@ type printer struct {
 	*env
 	client       *client
 	session, run string
-	last         string // id of the newest frame
+	last         string       // id of the newest frame
+	heard        atomic.Int64 // when it came, unix milliseconds
 	ended        bool
 	code         int
 	final        bool            // print the answer when it is final, not while it is written
@@ -45,11 +48,14 @@ func (p *printer) frame(f frame) error {
 	if f.id != "" {
 		p.last = f.id
 	}
+	p.heard.Store(time.Now().UnixMilli())
 	if f.Type == "agent_query" && p.run == "" {
 		p.run = f.text("assistant_message_id")
 	}
 	if p.cli.JSON {
-		p.out.Write(append(f.raw, '\n'))
+		if err := p.raw(append(f.raw, '\n')); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
 	} else {
 		p.show(f)
 	}
@@ -190,11 +196,31 @@ func (p *printer) note(text string) {
 // and documents must not steer the terminal.
 func plainText(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
+		if r < ' ' && r != '\n' && r != '\t' || steers(r) {
 			return '·'
 		}
 		return r
 	}, s)
+}
+
+// steers tells whether a character above the space changes how a terminal shows
+// others: controls, and those that reorder text, which can make a command look
+// like another.
+func steers(r rune) bool {
+	return r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// escapeControls writes such characters of a line of JSON as escapes.
+func escapeControls(line []byte) []byte {
+	out := make([]byte, 0, len(line))
+	for _, r := range string(line) {
+		if steers(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 func firstLine(s string) string {

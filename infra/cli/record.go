@@ -221,7 +221,7 @@ func (e *env) printStep(st step) {
 	}
 	fmt.Fprintf(e.out, "      state %s\n", plainText(string(state)))
 	if len(st.Due) > 0 {
-		fmt.Fprintf(e.out, "      due   %s\n", strings.Join(st.Due, ", "))
+		fmt.Fprintf(e.out, "      due   %s\n", plainText(strings.Join(st.Due, ", ")))
 	}
 }
 

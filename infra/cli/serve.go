@@ -14,7 +14,7 @@ import (
 // Serve serves the API.
 type Serve struct {
 	Addr   string   `help:"Address to listen on." env:"REFOLD_ADDR" placeholder:"HOST:PORT"`
-	APIKey string   `help:"Key that every request must carry; needed to listen beyond this machine." env:"REFOLD_API_KEY" name:"api-key" placeholder:"KEY"`
+	APIKey string   `help:"Key that every request must carry; needed to listen beyond this machine; at least 16 characters." env:"REFOLD_API_KEY" name:"api-key" placeholder:"KEY"`
 	Root   []string `help:"Folder that requests may open as workspace, with all below it; for another tenant than 1: N=DIR; repeatable." placeholder:"DIR"`
 	Rate   string   `help:"Requests that one key may make: 20/s, 600/m, off; five seconds' worth at once." env:"REFOLD_RATE" placeholder:"N/s"`
 	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
@@ -84,21 +84,45 @@ func (s Serve) Run(e *env) error {
 }
 
 func (e *env) welcome(a *app.App, addr string) {
+	here, elsewhere := reachable(addr)
 	if e.cli.JSON {
-		e.line(map[string]any{"addr": addr, "data": a.Config.Data, "pid": os.Getpid()})
+		e.line(map[string]any{"addr": addr, "url": here, "data": a.Config.Data, "pid": os.Getpid()})
 		return
+	}
+	from, key := "", ""
+	if elsewhere != "" {
+		from = "\nFrom other machines: " + elsewhere
+	}
+	if a.Config.APIKey != "" { // which is not shown: terminals and logs keep what they print
+		key = `-H "X-API-Key: $REFOLD_API_KEY" `
 	}
 	self := filepath.Base(os.Args[0])
 	if p := os.Args[0]; p != self {
 		self = p
 	}
-	fmt.Fprintf(e.out, `Refold %s serves on http://%s
+	fmt.Fprintf(e.out, `Refold %s serves on %s%s
 The record is in %s
 
 Try next, in another terminal:
   %s ask --dir . "How does a run survive a crash?"
   %s events --follow
-  curl http://%s/api/v1/sessions
+  curl %s%s/api/v1/sessions
 
-`, a.Config.Version, addr, a.Config.Data, self, self, addr)
+`, a.Config.Version, here, from, a.Config.Data, self, self, key, here)
+}
+
+// reachable gives the URL of a listening address for this machine, and, if it
+// listens on all of them, one for others ("" if not).
+func reachable(addr string) (here, elsewhere string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "http://" + addr, ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			elsewhere = "http://" + net.JoinHostPort(name, port)
+		}
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port), elsewhere
 }

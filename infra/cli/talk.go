@@ -20,6 +20,7 @@ import (
 const (
 	reconnects  = 5                // after the server has gone away
 	lookAfter   = 5 * time.Second  // between looks at the server's health
+	quietAfter  = time.Second      // without a frame: what does the run wait for
 	troubleEnds = 12               // looks in a row that may find it unwell
 	stopPatient = 10 * time.Second // for the end of the stream after a stop
 )
@@ -181,9 +182,10 @@ func (c *client) resume(ctx context.Context, session, run, last string) (*http.R
 // watch stops the run when the user interrupts, and tells what keeps the server
 // from working, so that nobody waits without knowing why.
 func (t *talk) watch(done <-chan struct{}) {
-	look := time.NewTicker(lookAfter)
+	look, quiet := time.NewTicker(lookAfter), time.NewTicker(quietAfter)
 	defer look.Stop()
-	told, unwell := "", 0
+	defer quiet.Stop()
+	told, unwell, waits := "", 0, ""
 	for {
 		select {
 		case <-done:
@@ -200,6 +202,14 @@ func (t *talk) watch(done <-chan struct{}) {
 				t.end(errInterrupted)
 			}
 			return
+		case <-quiet.C:
+			if time.Since(time.UnixMilli(t.print.heard.Load())) < quietAfter {
+				continue
+			}
+			if now := t.waitsFor(); now != waits && now != "" {
+				fmt.Fprintln(t.err, "Waiting:", plainText(now))
+				waits = now
+			}
 		case <-look.C:
 			trouble := t.trouble()
 			if trouble == "" {
@@ -208,7 +218,7 @@ func (t *talk) watch(done <-chan struct{}) {
 			}
 			if trouble != told {
 				told = trouble
-				fmt.Fprintln(t.err, "Waiting:", trouble)
+				fmt.Fprintln(t.err, "Waiting:", plainText(trouble))
 			}
 			if unwell++; unwell >= troubleEnds {
 				t.end(fmt.Errorf("the server can't go on: %s", trouble))
@@ -216,6 +226,20 @@ func (t *talk) watch(done <-chan struct{}) {
 			}
 		}
 	}
+}
+
+// waitsFor is what the run waits for, as its server knows; "" if for nothing, or
+// if the server does not say.
+func (t *talk) waitsFor() string {
+	ctx, cancel := context.WithTimeout(t.ctx, lookAfter)
+	defer cancel()
+	var row struct {
+		WaitsFor string `json:"waits_for"`
+	}
+	if err := t.link.call(ctx, http.MethodGet, "/api/v1/runs/"+url.PathEscape(t.print.run), nil, &row); err != nil {
+		return ""
+	}
+	return row.WaitsFor
 }
 
 // trouble is what the server says it is not ready for; "" if all is well, or if

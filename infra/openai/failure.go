@@ -151,7 +151,7 @@ func (c *Client) fault(caller, call context.Context, err error) error {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fail("timeout", true, "the model server at %s did not answer in time: %v", host, inner(err))
 	}
-	return fail("connection", true, "cannot reach the model server at %s, or the connection broke: %v", host, inner(err))
+	return fail("connection", true, "cannot reach the model server at %s, or the connection broke: %v (is it running? its address is set by --model-url, REFOLD_MODEL_URL or base_url in the configuration file)", host, inner(err))
 }
 
 // inner leaves out the URL that net/http puts around an error.

@@ -45,7 +45,7 @@ func TestRates(t *testing.T) {
 	if a := other.do(t, "GET", "/api/v1/agents", nil); a.status != 200 {
 		t.Errorf("another key: HTTP %d %s", a.status, a.body)
 	}
-	if out := refold(t, "--data", t.TempDir(), "serve", "--rate", "fast"); out.code != 1 || !strings.Contains(out.stderr, "20/s") {
+	if out := refold(t, "--data", t.TempDir(), "serve", "--rate", "fast"); out.code != 2 || !strings.Contains(out.stderr, "20/s") {
 		t.Errorf("a bad rate: exit %d %s", out.code, out.stderr)
 	}
 }
