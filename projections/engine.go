@@ -42,7 +42,7 @@ func (p Projection) as(id string) Projection {
 
 // All are the read models of Refold.
 func All() []Projection {
-	return []Projection{Sessions, History, ToolLog, Runs, Approvals, Keys, Tenants, Search, Usage}
+	return []Projection{Sessions, History, ToolLog, Runs, Approvals, Keys, Tenants, Search, Usage, References}
 }
 
 // Engine keeps projections up to date with the log. Its fields are set before
@@ -54,7 +54,9 @@ type Engine struct {
 	List      []Projection
 	// Linger is how long news may gather before it is folded, so that a busy run
 	// does not cost a commit for each of its events; whoever waits for a view ends
-	// it. 0 = 10 ms.
+	// it. 0 = 10 ms. Where folding takes long it is up to ten times as long as the
+	// last pass took, at most maxLinger: projecting that nobody waits for takes a
+	// tenth of a core.
 	Linger time.Duration
 
 	mu       sync.Mutex
@@ -72,12 +74,15 @@ type status struct {
 	err      error         // why the projection has stopped for good
 }
 
+const maxLinger = 100 * time.Millisecond
+
 // member is a projection that is being kept up to date.
 type member struct {
 	Projection
 	at    event.Position
 	st    *status
 	fresh *renewal // set while this is a copy that is being built
+	view  *View    // documents at the checkpoint; nil after anything but a commit of ours
 }
 
 // ErrBehind says that a projection did not reach a position in time.
@@ -255,6 +260,7 @@ func (e *Engine) pause(ctx context.Context, who string, err error, d time.Durati
 // together keeps the members of the group up to date.
 func (e *Engine) together(ctx context.Context) {
 	var group []*member
+	var took time.Duration
 	pause := 50 * time.Millisecond
 	for ctx.Err() == nil {
 		e.mu.Lock()
@@ -279,10 +285,12 @@ func (e *Engine) together(ctx context.Context) {
 		}
 		if upTo == from {
 			group = e.switchOver(ctx, group, from)
-			e.gather(ctx, from)
+			e.gather(ctx, from, max(e.Linger, min(10*took, maxLinger)))
 			continue
 		}
+		began := time.Now()
 		failed := e.pass(ctx, &group, batch, upTo)
+		took = time.Since(began)
 		if failed == nil {
 			pause = 50 * time.Millisecond
 			continue
@@ -304,11 +312,20 @@ func (e *Engine) pass(ctx context.Context, group *[]*member, batch []event.Raw, 
 		if m.at >= upTo {
 			continue
 		}
-		v := &View{ctx: ctx, documents: e.Documents, projection: m.ID(), cache: map[Key]*entry{}}
+		v := m.view
+		if m.view = nil; v == nil || v.projection != m.ID() {
+			v = newView(e.Documents, m.ID())
+		}
+		v.ctx = ctx
 		if errs[i] = foldAll(m, v, decoded); errs[i] != nil {
 			continue
 		}
-		wg.Go(func() { errs[i] = e.Documents.Commit(ctx, v.batch(m.ID(), m.at, upTo)) })
+		wg.Go(func() {
+			if errs[i] = e.Documents.Commit(ctx, v.batch(m.at, upTo)); errs[i] == nil {
+				v.committed()
+				m.view = v
+			}
+		})
 	}
 	wg.Wait()
 	var fault error
@@ -356,7 +373,7 @@ func foldAll(m *member, v *View, facts []decodedFact) error {
 
 // gather waits for news, and a little longer for more of it, unless somebody
 // waits for a view.
-func (e *Engine) gather(ctx context.Context, after event.Position) {
+func (e *Engine) gather(ctx context.Context, after event.Position, linger time.Duration) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
@@ -370,7 +387,7 @@ func (e *Engine) gather(ctx context.Context, after event.Position) {
 	case <-e.news:
 		return
 	}
-	timer := time.NewTimer(e.Linger)
+	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

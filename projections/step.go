@@ -23,7 +23,8 @@ func (e *BrokenError) Unwrap() error { return e.Cause }
 
 // step folds one batch and commits documents and checkpoint together.
 func (e *Engine) step(ctx context.Context, p Projection, from event.Position, batch []event.Raw, upTo event.Position) error {
-	v := &View{ctx: ctx, documents: e.Documents, projection: p.ID(), cache: map[Key]*entry{}}
+	v := newView(e.Documents, p.ID())
+	v.ctx = ctx
 	for _, raw := range batch {
 		f, err := Read(raw)
 		if err != nil {
@@ -33,7 +34,7 @@ func (e *Engine) step(ctx context.Context, p Projection, from event.Position, ba
 			return err
 		}
 	}
-	return e.Documents.Commit(ctx, v.batch(p.ID(), from, upTo))
+	return e.Documents.Commit(ctx, v.batch(from, upTo))
 }
 
 // fold runs the fold of one event. A failing read of a document is the store's

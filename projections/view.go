@@ -53,50 +53,80 @@ func Read(raw event.Raw) (Fact, error) {
 	return f, nil
 }
 
-// View is what a fold sees and changes: the documents of its projection, within
-// one batch. Documents are loaded when they are first asked for.
+// View is what a fold sees and changes: the documents of its projection as they
+// stand at its checkpoint. They are loaded when they are first asked for, and
+// some are kept for the next batch: while the checkpoint moves by this view's
+// own commits only, nobody else has changed them.
 type View struct {
 	ctx        context.Context
 	documents  Documents
 	projection string
 	cache      map[Key]*entry
-	order      []Key
+	touched    []*entry // in this batch, in order
+	batchNo    int
+	bytes      int // of the bodies that are kept
 }
 
 type entry struct {
 	doc     Document
-	value   any // decoded body, kept while the batch is folded
+	value   any // decoded body
 	exists  bool
+	loaded  bool // exists is what the store says
 	changed bool
+	batchNo int // that touched it last
+	bytes   int // counted in the view
+}
+
+// What a view keeps at most between two batches.
+const (
+	maxKept      = 512
+	maxKeptBytes = 512 << 10
+)
+
+func newView(documents Documents, projection string) *View {
+	return &View{documents: documents, projection: projection, cache: map[Key]*entry{}, batchNo: 1}
 }
 
 type readFailed struct{ err error }
 
-func (v *View) entry(collection, tenant, id string) *entry {
+func (v *View) entry(collection, tenant, id string, load bool) *entry {
+	name := v.projection
 	if collection != "" {
-		collection = "." + collection
+		name += "." + collection
 	}
-	k := Key{v.projection + collection, tenant, id}
-	if e, ok := v.cache[k]; ok {
-		return e
+	k := Key{name, tenant, id}
+	e := v.cache[k]
+	if e == nil {
+		e = &entry{doc: Document{Key: k}}
+		v.cache[k] = e
 	}
-	docs, err := v.documents.Get(v.ctx, k)
-	if err != nil {
-		panic(readFailed{fmt.Errorf("load %s %s: %w", k.Collection, id, err)})
+	if load && !e.loaded {
+		docs, err := v.documents.Get(v.ctx, k)
+		if err != nil {
+			panic(readFailed{fmt.Errorf("load %s %s: %w", k.Collection, id, err)})
+		}
+		if len(docs) == 1 {
+			e.doc, e.exists = docs[0], true
+			v.count(e)
+		}
 	}
-	e := &entry{doc: Document{Key: k}}
-	if len(docs) == 1 {
-		e.doc, e.exists = docs[0], true
+	e.loaded = true // or about to be overwritten
+	if e.batchNo != v.batchNo {
+		e.batchNo = v.batchNo
+		v.touched = append(v.touched, e)
 	}
-	v.cache[k] = e
-	v.order = append(v.order, k)
 	return e
+}
+
+func (v *View) count(e *entry) {
+	v.bytes += len(e.doc.Body) - e.bytes
+	e.bytes = len(e.doc.Body)
 }
 
 // Get gives a document for changing, or nil. collection "" is the projection's
 // main one.
 func Get[T any](v *View, collection, tenant, id string) *T {
-	e := v.entry(collection, tenant, id)
+	e := v.entry(collection, tenant, id, true)
 	if !e.exists {
 		return nil
 	}
@@ -105,38 +135,64 @@ func Get[T any](v *View, collection, tenant, id string) *T {
 		if err := json.Unmarshal(e.doc.Body, value); err != nil {
 			panic(fmt.Sprintf("document %s %s: %v", e.doc.Collection, id, err))
 		}
-		e.value = value
+		e.value, e.doc.Body = value, nil
 	}
 	return e.value.(*T)
 }
 
-// Put stores a document with its index fields.
+// Put stores a document with its index fields. What Get gave may be changed only
+// if it is put.
 func Put[T any](v *View, collection, tenant, id string, value *T, index map[string]any) {
-	e := v.entry(collection, tenant, id)
+	e := v.entry(collection, tenant, id, false)
 	e.value, e.exists, e.changed = value, true, true
 	e.doc.Index = index
 }
 
 // Remove deletes a document.
 func Remove(v *View, collection, tenant, id string) {
-	e := v.entry(collection, tenant, id)
+	e := v.entry(collection, tenant, id, false)
 	e.value, e.exists, e.changed = nil, false, true
 }
 
-func (v *View) batch(projection string, from, to event.Position) Batch {
-	b := Batch{Projection: projection, From: from, To: to}
-	for _, k := range v.order {
-		e := v.cache[k]
+// batch is what the folds since the last one have changed.
+func (v *View) batch(from, to event.Position) Batch {
+	b := Batch{Projection: v.projection, From: from, To: to}
+	for _, e := range v.touched {
 		switch {
 		case !e.changed:
 		case !e.exists:
-			b.Delete = append(b.Delete, k)
+			b.Delete = append(b.Delete, e.doc.Key)
 		default:
 			e.doc.Body = encode(e.value)
 			b.Put = append(b.Put, e.doc)
 		}
 	}
 	return b
+}
+
+// committed says that the last batch stands. The view goes on from there.
+func (v *View) committed() {
+	for _, e := range v.touched {
+		if e.changed {
+			v.count(e)
+			e.changed, e.doc.Body, e.doc.Index = false, nil, nil
+		}
+	}
+	v.batchNo++
+	v.touched = v.touched[:0]
+	if len(v.cache) <= maxKept && v.bytes <= maxKeptBytes {
+		return
+	}
+	for k, e := range v.cache { // what the last batch did not need
+		if e.batchNo < v.batchNo-1 {
+			v.bytes -= e.bytes
+			delete(v.cache, k)
+		}
+	}
+	if len(v.cache) > maxKept/2 || v.bytes > maxKeptBytes/2 {
+		clear(v.cache)
+		v.bytes = 0
+	}
 }
 
 func encode(v any) []byte {

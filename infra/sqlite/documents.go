@@ -51,7 +51,11 @@ func (d *Documents) Get(ctx context.Context, keys ...projections.Key) (out []pro
 		if err != nil {
 			return err
 		}
-		return r.snapshot(func() error {
+		one := func(fn func() error) error { return fn() } // a statement is a snapshot
+		if len(keys) > 1 {
+			one = r.snapshot
+		}
+		return one(func() error {
 			for _, k := range keys {
 				if err := errors.Join(q.BindText(1, k.Collection), q.BindText(2, k.Tenant), q.BindText(3, k.ID)); err != nil {
 					return err
