@@ -418,6 +418,8 @@ func (r *runes) upTo(at int) int {
 	return r.no
 }
 
+var markup = strings.NewReplacer("**", "", "__", "", "`", "")
+
 // title is the text of a heading without its markup.
 func title(s string) string {
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
@@ -430,7 +432,7 @@ func title(s string) string {
 			s = t
 		}
 	}
-	s = strings.Join(strings.Fields(strings.NewReplacer("**", "", "__", "", "`", "").Replace(s)), " ")
+	s = strings.Join(strings.Fields(markup.Replace(s)), " ")
 	at := 0
 	for n := 0; at < len(s); n++ {
 		if n == MaxContext {
