@@ -39,7 +39,7 @@ type Chunk struct {
 	FAQ      *FAQ   `json:"faq,omitempty"`      // of kind FAQText
 }
 
-// FAQ is a question that people ask, with its answers. Limits are in base.go.
+// FAQ is a question that people ask, with its answers. Limits are in faq.go.
 type FAQ struct {
 	ID          int64    `json:"id"` // a number that fits 53 bits, for the wire format
 	Question    string   `json:"question"`
