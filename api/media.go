@@ -42,6 +42,12 @@ type Blobs interface {
 	Open(ctx context.Context, tenant, digest string) (io.ReadSeekCloser, int64, error)
 }
 
+// Contents says that content is in use, so that it is not collected before the
+// fact that names it is recorded; see handlers.Contents.
+type Contents interface {
+	Keep(ctx context.Context, tenant string, digests ...string) (int, error)
+}
+
 // uploadJSON is a file inside the body of a chat.
 type uploadJSON struct {
 	Data     string `json:"data"` // base64
@@ -144,6 +150,12 @@ func (a *API) media(r *http.Request, sessionID string, b chatBody) (images, file
 			return nil, nil, invalid("attachment_ids: this session has no attachment " + quote(id))
 		case at.Status != session.AttachmentReady:
 			return nil, nil, invalid("attachment_ids: " + quote(at.Name) + " could not be read: " + at.Problem)
+		}
+		switch n, err := a.Contents.Keep(r.Context(), tenant(r), at.Digest); {
+		case err != nil:
+			return nil, nil, err
+		case n == 0: // it was taken off the list in this moment
+			return nil, nil, invalid("attachment_ids: " + quote(at.Name) + " is gone; send it again")
 		}
 		files = append(files, at.Media)
 	}

@@ -29,6 +29,7 @@ type API struct {
 	Store     event.Store
 	Documents projections.Documents
 	Blobs     Blobs
+	Contents  Contents // the same
 	Engine    *projections.Engine
 	Tail      *Tail
 	Log       *slog.Logger

@@ -58,10 +58,10 @@ const (
 // Several processes may collect at the same time. Fields are set before Run.
 type Collector struct {
 	Contents Contents
-	// References brings the view of references up to the present end of the log.
-	References func(ctx context.Context) error
-	// InUse tells whether that view knows a reference.
-	InUse func(ctx context.Context, tenant, digest string) (bool, error)
+	// InUse brings the view of references up to the present end of the log, and
+	// tells which of the contents it then has a reference of. What it can't be sure
+	// of is an error.
+	InUse func(ctx context.Context, contents []Content) ([]bool, error)
 	Clock Clock
 	Log   *slog.Logger
 	Grace time.Duration // 0 = CollectGrace
@@ -145,19 +145,16 @@ func (c *Collector) walk(ctx context.Context, ripe func([]Content) []Content) (d
 		if err != nil || len(page) == 0 {
 			return done, err
 		}
-		if err := c.References(ctx); err != nil {
+		inUse, err := c.InUse(ctx, page)
+		if err != nil {
 			return done, err
 		}
 		done.Checked += len(page)
 		last = page[len(page)-1]
 		var unused []Content
 		used := map[string][]string{}
-		for _, p := range page {
-			yes, err := c.InUse(ctx, p.Tenant, p.Digest)
-			if err != nil {
-				return done, err
-			}
-			if yes {
+		for i, p := range page {
+			if inUse[i] {
 				used[p.Tenant] = append(used[p.Tenant], p.Digest)
 			} else {
 				unused = append(unused, p)

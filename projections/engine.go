@@ -278,7 +278,7 @@ func (e *Engine) together(ctx context.Context) {
 		for _, m := range group {
 			from = min(from, m.at)
 		}
-		batch, upTo, err := e.Store.Scan(ctx, from, event.Filter{Categories: facts}, 0)
+		batch, upTo, err := e.Store.Scan(ctx, from, event.Filter{}, 0)
 		if err != nil {
 			pause = e.pause(ctx, "all", err, pause)
 			continue

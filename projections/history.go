@@ -98,7 +98,7 @@ func foldHistory(v *View, f Fact) {
 			Images: imagesOf(e), Files: filesOf(e)})
 		putMessage(v, tenant, &Message{ID: e.Run, Session: f.Stream.ID, Request: e.Request, Role: "assistant", Run: e.Run,
 			Agent: e.Agent, Model: e.Model, Channel: e.Channel, CreatedAt: e.At.Add(time.Microsecond), UpdatedAt: e.At, Question: e.Message})
-		addTurn(v, tenant, f.Stream.ID, e.Run)
+		addItem(v, turnsCollection, tenant, f.Stream.ID, e.Run)
 		return
 	}
 	if f.Stream.Category == session.Category {
@@ -168,7 +168,7 @@ func foldTidied(v *View, f Fact) {
 	case session.RunDiscarded:
 		discard(v, tenant, e.Run)
 	case session.MessagesCleared, session.SessionDeleted:
-		for _, id := range takeTurns(v, tenant, f.Stream.ID) {
+		for _, id := range takeItems(v, turnsCollection, tenant, f.Stream.ID) {
 			discard(v, tenant, id)
 		}
 	case session.MessageDeleted:

@@ -31,7 +31,7 @@ type Turn struct {
 // stands nowhere, reads the text of all: 0.4 s for 100,000 messages on one core,
 // 2 ms for a common word (BenchmarkSearch100k). How much of one turn is searched
 // is bounded by maxAsked and maxAnswered.
-var Search = Projection{Name: "search", Version: 1, Filter: event.Filter{Categories: facts}, Fold: foldSearch}
+var Search = Projection{Name: "search", Version: 2, Filter: event.Filter{Categories: facts}, Fold: foldSearch}
 
 // How much of a turn can be found, in runes.
 const (
@@ -53,11 +53,11 @@ func foldSearch(v *View, f Fact) {
 	switch e := f.Event.(type) {
 	case session.MessagePosted:
 		putTurn(v, tenant, &Turn{Run: e.Run, Message: e.Message, Session: f.Stream.ID, Question: SearchText(e.Query, maxAsked), At: e.At})
-		addTurn(v, tenant, f.Stream.ID, e.Run)
+		addItem(v, turnsCollection, tenant, f.Stream.ID, e.Run)
 	case session.RunDiscarded:
 		Remove(v, "", tenant, e.Run)
 	case session.MessagesCleared, session.SessionDeleted:
-		for _, id := range takeTurns(v, tenant, f.Stream.ID) {
+		for _, id := range takeItems(v, turnsCollection, tenant, f.Stream.ID) {
 			Remove(v, "", tenant, id)
 		}
 	case session.MessageDeleted:

@@ -99,7 +99,7 @@ func (a *App) assemble(m *models) error {
 		contextTokens: c.ContextTokens, windows: c.windows()}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
 	a.Commands.Images, a.Commands.Models = m.takesImages, m.known
-	a.Runner.Commands, a.Runner.Vision, a.Runner.Describer = a.Commands, m.sees, m.vlm
+	a.Runner.Commands, a.Runner.Vision, a.Runner.Describer, a.Runner.Plain = a.Commands, m.sees, m.vlm, m.plain
 	counter := &tiktoken.Counter{Log: c.Log}
 	counter.Load() // in the background: nothing waits for it
 	a.Runner.Tokens = counter
@@ -118,7 +118,7 @@ func (a *App) assemble(m *models) error {
 	if err != nil {
 		return err
 	}
-	a.API = &api.API{Blobs: a.DB.Blobs(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
+	a.API = &api.API{Blobs: a.DB.Blobs(), Contents: a.DB.Contents(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
 		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Waits: a.Runner.WaitsFor, Notes: a.notes, Written: a.store.newest, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
 		Metrics: a.Metrics.Handler(), Answered: func(x api.Answered) {
@@ -144,7 +144,8 @@ func (a *App) begin(ctx context.Context) error {
 		return nil
 	}
 	a.work.Go(func() { a.move(bg, head) })
-	if !a.Config.Own { // whoever serves the others makes the titles
+	if !a.Config.Own { // whoever serves the others makes the titles and tidies up
+		a.work.Go(func() { a.collector().Run(bg) })
 		a.work.Go(func() { a.Titler.Run(bg, head, a.untitled(bg, head)) })
 	}
 	return nil

@@ -49,6 +49,9 @@ type Config struct {
 	// Gone is how long a process on a shared record may be silent before others
 	// take its work over; 0 = 20 s. All of them must agree on it.
 	Gone time.Duration
+	// CollectGrace is how long content must have been unused before it is removed,
+	// and CollectEvery how often that is looked after; 0 = 24 h and 1 h.
+	CollectGrace, CollectEvery time.Duration
 	// ReadTimeout is how long a client may take to send a request; 0 = 60 s.
 	ReadTimeout time.Duration
 

@@ -19,6 +19,7 @@ type Database interface {
 	Events() event.Store
 	Documents() projections.Documents
 	Blobs() handlers.Blobs
+	Contents() handlers.Contents // the same large content, as it is collected
 	Close() error
 }
 

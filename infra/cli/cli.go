@@ -52,6 +52,7 @@ type CLI struct {
 	Replay    Replay    `cmd:"" help:"Print a run event by event: state, and what was due."`
 	Events    Events    `cmd:"" help:"Print or follow the log as JSON lines."`
 	Rebuild   Rebuild   `cmd:"" help:"Rebuild a read model from the log and compare it with the old one."`
+	Clean     Clean     `cmd:"" help:"Remove stored files and results that nothing names any more."`
 	Migrate   Migrate   `cmd:"" help:"Bring the database's schema up to date."`
 	Version   VersionOf `cmd:"" help:"Print the version."`
 

@@ -181,6 +181,9 @@ func (db *DB) Documents() projections.Documents { return &Documents{db} }
 // Blobs is the large content in the database.
 func (db *DB) Blobs() handlers.Blobs { return &Blobs{db} }
 
+// Contents is the same large content, as it is collected.
+func (db *DB) Contents() handlers.Contents { return &Blobs{db} }
+
 // Close ends all waiting and the connections. Appends in flight are answered
 // first, later requests are event.ErrUnavailable. Closing twice is fine.
 func (db *DB) Close() error {

@@ -109,6 +109,9 @@ func (db *DB) Documents() projections.Documents { return &Documents{db} }
 // Blobs is the large content in the file.
 func (db *DB) Blobs() handlers.Blobs { return &Blobs{db} }
 
+// Contents is the same large content, as it is collected.
+func (db *DB) Contents() handlers.Contents { return &Blobs{db} }
+
 // Close ends all waiting, writes the log back into the main file and gives the
 // lock back. Requests in flight are answered first, later ones are
 // event.ErrUnavailable. Closing twice is fine.
