@@ -44,6 +44,7 @@ func TestDocuments_Golden(t *testing.T) {
 func TestP84_RebuildGivesTheSame(t *testing.T) {
 	b := told(t, clocks()...)
 	b.session("s2", session.SessionCreated{Session: "s2", At: at(50)}, session.SessionDeleted{At: at(51)})
+	b.session("s3", session.SessionCreated{Session: "s3", At: at(52)}, attached("a1", "sha256:1"))
 	b.installation()
 	d := &memory.Documents{}
 	e := b.project(d, projections.All()...)
