@@ -35,6 +35,9 @@ type actor struct {
 	folded   atomic.Int64
 	trace    atomic.Pointer[origin]
 	trouble  string // of the newest attempt at the model that failed
+
+	mu     sync.Mutex
+	silent map[int]bool // model calls whose transient stream was never written
 }
 
 // effort is work in progress.

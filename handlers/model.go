@@ -51,7 +51,9 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 			})}
 	reply, err := model.Chat(ctx, req, func(d ModelDelta) error { return show.delta(ctx, d) })
 	show.close(ctx)
-	show.out.flush()
+	if !show.out.end() {
+		a.nothingShown(claim.Call)
+	}
 	now := r.Clock.Now().UTC()
 	switch {
 	case err != nil && errors.Is(context.Cause(ctx), errHandBack):

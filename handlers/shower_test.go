@@ -71,6 +71,15 @@ func (s *stream) Read(_ context.Context, _ event.Stream, after int64, _ int) ([]
 	return s.raw[after:], nil
 }
 
+// appended waits until everything that a writer has taken is appended.
+func appended(w *deltaWriter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.busy || w.timer != nil {
+		w.idle.Wait()
+	}
+}
+
 // shows feeds deltas to a shower and gives what it showed, and what it stored.
 func shows(t *testing.T, deltas ...ModelDelta) ([]run.Segment, []run.Segment) {
 	t.Helper()
@@ -85,7 +94,7 @@ func shows(t *testing.T, deltas ...ModelDelta) ([]run.Segment, []run.Segment) {
 		}
 	}
 	w.close(context.Background())
-	w.out.flush()
+	appended(w.out)
 	recs, err := log.Load(context.Background(), "t", "r.1", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -169,19 +178,38 @@ func TestDeltaWriter_Fenced(t *testing.T) {
 	if err := w.add(ctx, run.Segment{Kind: run.SegAnswer, Text: "A"}); err != nil {
 		t.Fatal(err)
 	}
-	w.flush()
+	appended(w)
 	if _, err := log.Append(ctx, "t", "r.1", event.Exactly(1), env(), event.Fact[run.Delta]{ID: "close", Event: run.Delta{Closed: true}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.add(ctx, run.Segment{Kind: run.SegAnswer, Text: "B"}); err != nil {
 		t.Fatal(err) // it does not know yet
 	}
-	w.flush()
+	appended(w)
 	if err := w.add(ctx, run.Segment{Kind: run.SegAnswer, Text: "C"}); !errors.Is(err, errFenced) {
 		t.Fatal(err)
 	}
 	recs, err := log.Load(ctx, "t", "r.1", 0)
 	if err != nil || len(recs) != 2 {
+		t.Fatalf("%+v %v", recs, err)
+	}
+}
+
+// A reply that is whole at once is shown by its closing fact: nothing is
+// appended, now or later.
+func TestDeltaWriter_AtOnce(t *testing.T) {
+	store := &stream{}
+	log := event.Log[run.Delta]{Store: store, Codec: run.DeltaCodec, Category: event.CategoryDelta}
+	w := newDeltaWriter(log, "t", "r.1", func() string { return "e" }, func() event.Envelope { return event.Envelope{} })
+	w.mu.Lock()
+	w.waiting = append(w.waiting, run.Segment{Kind: run.SegAnswer, Text: "A"})
+	w.timer = time.AfterFunc(time.Hour, func() { w.write(t.Context()) })
+	w.mu.Unlock()
+	if w.end() {
+		t.Fatal("it says that pieces were shown")
+	}
+	w.write(t.Context()) // a timer that could not be stopped any more
+	if recs, err := log.Load(t.Context(), "t", "r.1", 0); err != nil || len(recs) > 0 {
 		t.Fatalf("%+v %v", recs, err)
 	}
 }
