@@ -33,7 +33,11 @@ func (anyAgent) Agent(_ context.Context, _, id string) (agent.Agent, bool, error
 	return agent.Agent{ID: id}, true, nil
 }
 
-func (anyAgent) Offer(context.Context, string, agent.Agent, string) ([]tool.Definition, error) {
+func (anyAgent) Scope(context.Context, string, agent.Agent, *session.Sources, string, bool) (commands.Scope, error) {
+	return commands.Scope{}, nil
+}
+
+func (anyAgent) Offer(context.Context, string, agent.Agent, commands.Means) ([]tool.Definition, error) {
 	return nil, nil
 }
 

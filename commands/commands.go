@@ -23,9 +23,27 @@ const maxTries = 20
 type Catalog interface {
 	// Agent gives an agent by id; false if the tenant has none of that id.
 	Agent(ctx context.Context, tenant, id string) (agent.Agent, bool, error)
-	// Offer gives the definitions that the agent may be shown in a run with the
-	// workspace ("" = none).
-	Offer(ctx context.Context, tenant string, a agent.Agent, workspace string) ([]tool.Definition, error)
+	// Scope resolves the knowledge of a message: what the person chose (nil =
+	// nothing), else what the agent is configured with. Strict refuses ids that the
+	// tenant does not have; else they are left out.
+	Scope(ctx context.Context, tenant string, a agent.Agent, chosen *session.Sources, workspace string, strict bool) (Scope, error)
+	// Offer gives the definitions that the agent may be shown in a run with these
+	// means. What can't work is not offered.
+	Offer(ctx context.Context, tenant string, a agent.Agent, m Means) ([]tool.Definition, error)
+}
+
+// Scope is the knowledge of a run.
+type Scope struct {
+	tool.Scope
+	Knowledge []run.Knowledge // the bases, for the prompt
+	Pinned    []run.Pinned    // documents that the person named
+}
+
+// Means is what a run has to work with.
+type Means struct {
+	Workspace string // directory, "" = none
+	Scope     Scope
+	Web       bool
 }
 
 // Commands executes commands on a log. Its fields are set once.

@@ -15,6 +15,7 @@ import (
 	"refold/domain/agent"
 	"refold/domain/event"
 	"refold/domain/run"
+	"refold/domain/session"
 	"refold/domain/tool"
 	"refold/infra/memory"
 )
@@ -36,9 +37,13 @@ func (o *office) Agent(_ context.Context, tenant, id string) (agent.Agent, bool,
 	return a, ok, nil
 }
 
-func (o *office) Offer(_ context.Context, _ string, _ agent.Agent, workspace string) ([]tool.Definition, error) {
+func (o *office) Scope(context.Context, string, agent.Agent, *session.Sources, string, bool) (commands.Scope, error) {
+	return commands.Scope{}, nil
+}
+
+func (o *office) Offer(_ context.Context, _ string, _ agent.Agent, m commands.Means) ([]tool.Definition, error) {
 	pay := tool.Definition{Name: "pay", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.SideEffect, Approval: true}
-	if workspace == "" {
+	if m.Workspace == "" {
 		return []tool.Definition{pay}, nil
 	}
 	return []tool.Definition{pay, {Name: "ls", Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.ReadOnly}}, nil

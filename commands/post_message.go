@@ -23,6 +23,8 @@ type PostMessage struct {
 	NoTitle   bool           // the run must not give the session a title
 	Images    []domain.Media // already stored; at most session.MaxImages
 	Files     []domain.Media // already stored; at most session.MaxFiles
+	Sources   *session.Sources
+	Web       bool
 }
 
 // Posted answers PostMessage. Run is also the id of the assistant's message.
@@ -83,7 +85,15 @@ func (c *Commands) message(ctx context.Context, by Caller, p PostMessage) (sessi
 			return session.MessagePosted{}, err
 		}
 	}
-	return session.MessagePosted{Images: p.Images, Files: p.Files, Message: c.idFor(by, "message"), Run: c.idFor(by, "run"), Request: by.Request, Query: p.Query, Agent: p.Agent,
+	if p.Sources != nil {
+		if n := len(p.Sources.Bases) + len(p.Sources.Documents) + len(p.Sources.Tags); n > session.MaxSources {
+			return session.MessagePosted{}, domain.Reject(domain.Invalid, "too_many_sources", fmt.Sprintf("%d knowledge bases, documents and tags are named, at most %d can be; name a whole base instead", n, session.MaxSources))
+		}
+		if _, err := c.Catalog.Scope(ctx, by.Tenant, a, p.Sources, p.Workspace, true); err != nil {
+			return session.MessagePosted{}, err
+		}
+	}
+	return session.MessagePosted{Sources: p.Sources, Web: p.Web, Images: p.Images, Files: p.Files, Message: c.idFor(by, "message"), Run: c.idFor(by, "run"), Request: by.Request, Query: p.Query, Agent: p.Agent,
 		Model: p.Model, Channel: p.Channel, Workspace: p.Workspace, NoTitle: p.NoTitle, Principal: by.Principal, At: c.Now().UTC()}, nil
 }
 

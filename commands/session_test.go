@@ -143,7 +143,7 @@ func TestStartRun_IsASnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools, _ := o.Offer(ctx, "acme", agent.Agent{}, "/w")
+	tools, _ := o.Offer(ctx, "acme", agent.Agent{}, commands.Means{Workspace: "/w"})
 	tools[0], tools[1] = tools[1], tools[0] // sorted
 	scenario.Equal(t, "start", run.RunStarted{Run: p.Run, Session: id, UserMessage: p.Message, Request: "q1", Principal: "ada", Channel: "web",
 		Query: "现在？", Language: "zh", Agent: run.Agent{ID: "a", Name: "A", SystemPrompt: "Speak Chinese.", Model: "big", Temperature: agent.DefaultTemperature},

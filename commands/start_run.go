@@ -44,13 +44,17 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 		a.MaxContextTokens = w.ContextTokens(a.Model)
 	}
 	var tools []tool.Definition
+	means := Means{Workspace: post.Workspace, Web: a.Web && post.Web}
 	if ok {
-		if tools, err = c.Catalog.Offer(ctx, tenant, a, post.Workspace); err != nil {
+		if means.Scope, err = c.Catalog.Scope(ctx, tenant, a, post.Sources, post.Workspace, false); err != nil {
+			return nil, fmt.Errorf("find the knowledge of run %s: %w", runID, err)
+		}
+		if tools, err = c.Catalog.Offer(ctx, tenant, a, means); err != nil {
 			return nil, fmt.Errorf("choose the tools of run %s: %w", runID, err)
 		}
 	}
 	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request, Trace: traceOf(recs, runID)}
-	_, err = r.Do(ctx, by, "StartRun", one(run.Start{RunStarted: c.snapshot(s, post, place, a, tools)}))
+	_, err = r.Do(ctx, by, "StartRun", one(run.Start{RunStarted: c.snapshot(s, post, place, a, tools, means)}))
 	if errors.Is(err, run.ErrAlreadyStarted) {
 		err = r.Refresh(ctx)
 	}
@@ -79,7 +83,7 @@ func traceOf(recs []event.Recorded[session.Event], runID string) string {
 	return ""
 }
 
-func (c *Commands) snapshot(s session.State, post session.MessagePosted, place int, a agent.Agent, tools []tool.Definition) run.RunStarted {
+func (c *Commands) snapshot(s session.State, post session.MessagePosted, place int, a agent.Agent, tools []tool.Definition, means Means) run.RunStarted {
 	now := c.Now().UTC()
 	language := run.LanguageOf(post.Query)
 	if a.Temperature < 0 {
@@ -88,12 +92,18 @@ func (c *Commands) snapshot(s session.State, post session.MessagePosted, place i
 	e := run.RunStarted{
 		Run: post.Run, Session: s.Created.Session, UserMessage: post.Message, Request: post.Request, Principal: post.Principal,
 		Channel: post.Channel, Query: post.Query, Language: language,
-		Agent: run.Agent{ID: a.ID, Name: a.Name, SystemPrompt: agent.Render(a.SystemPrompt, agent.Context{Now: now, Language: language}),
-			Model: a.Model, Fallbacks: a.Fallbacks, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools, KeepRetrieval: a.RetainRetrieval},
+		Agent: run.Agent{ID: a.ID, Name: a.Name, SystemPrompt: agent.Render(a.SystemPrompt, agent.Context{Now: now, Language: language, WebSearch: means.Web}),
+			Model: a.Model, Fallbacks: a.Fallbacks, Temperature: a.Temperature, MaxTokens: a.MaxTokens, Thinking: a.Thinking, ParallelTools: a.ParallelTools, KeepRetrieval: a.RetainRetrieval, Uncited: a.Uncited},
 		AgentHash: a.Hash(), Tools: tools, Workspace: post.Workspace, Images: post.Images, Files: post.Files,
 		Limits: run.Limits{MaxRounds: a.MaxRounds, ModelTimeout: a.ModelTimeout, ApprovalTimeout: a.ApprovalTimeout, MaxOutput: a.MaxOutput,
 			ContextTokens: contextTokens(a.MaxContextTokens)},
+		Scope: means.Scope.Scope, Knowledge: means.Scope.Knowledge, Pinned: means.Scope.Pinned, Retrieval: a.Retrieval, Web: means.Web,
 		At: now,
+	}
+	e.Retrieval.Pinned = len(e.Pinned) > 0
+	if a.Mode == agent.ModeQuick {
+		q := run.Quick(a.Quick)
+		e.Mode, e.Quick = run.ModeQuick, &q
 	}
 	for i := place - 1; i >= 0 && len(e.History) < historyTurns(a.HistoryTurns); i-- {
 		if s.Kept(s.Posts[i]) {

@@ -44,7 +44,8 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 	if err != nil {
 		return finish(asModelError(err), nil)
 	}
-	show := &shower{state: s, began: claim.At, now: r.Clock.Now, tool: claim.Purpose == run.PurposeRound,
+	registry := nameSources(s, req.Messages)
+	show := &shower{state: s, began: claim.At, now: r.Clock.Now, tool: claim.Purpose == run.PurposeRound, decode: newChannels(s, registry),
 		out: newDeltaWriter(r.Commands.Deltas, a.key.tenant, run.DeltaID(a.key.run, claim.Call), r.Commands.NewID,
 			func() event.Envelope {
 				return event.Envelope{Time: r.Clock.Now().UTC(), Meta: event.Metadata{Correlation: s.Start.Session}}
@@ -73,6 +74,7 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 	case err != nil:
 		return finish(asModelError(err), show.segments)
 	}
+	resolve(s, registry, &reply)
 	out := run.RecordReply{Call: claim.Call, Calls: reply.Calls, Finish: reply.Finish, Model: reply.Model, Usage: reply.Usage,
 		RequestDigest: reply.RequestDigest, Duration: now.Sub(claim.At), Now: now}
 	out.Text, out.Reasoning, out.Shown = run.Compact(show.segments)
@@ -94,6 +96,7 @@ type shower struct {
 	now      func() time.Time
 	tool     bool // calls may be announced
 	out      *deltaWriter
+	decode   *channels // nil in a run without sources
 	segments []run.Segment
 
 	thinking bool // a thinking block is open
@@ -110,18 +113,38 @@ func (w *shower) delta(ctx context.Context, d ModelDelta) error {
 	var out []run.Segment
 	switch {
 	case d.Reasoning != "":
-		if text, ok := w.hold(d.Reasoning, w.thinking); ok {
-			w.thinking = true
-			out = append(out, run.Segment{Kind: run.SegThought, Text: text})
+		text := d.Reasoning
+		if w.decode != nil {
+			text = w.decode.thought.Write(text)
 		}
+		out = w.think(out, text)
 	case d.Content != "":
 		out = w.closeThinking(out)
-		out = append(out, run.Segment{Kind: run.SegAnswer, Text: d.Content})
+		text := d.Content
+		if w.decode != nil {
+			text = w.decode.answer.Write(text)
+		}
+		out = say(out, run.SegAnswer, text)
 	}
 	if d.Call != nil && w.tool {
 		out = w.call(out, *d.Call)
 	}
 	return w.emit(ctx, out)
+}
+
+func (w *shower) think(out []run.Segment, text string) []run.Segment {
+	if text, ok := w.hold(text, w.thinking); ok && text != "" {
+		w.thinking = true
+		out = append(out, run.Segment{Kind: run.SegThought, Text: text})
+	}
+	return out
+}
+
+func say(out []run.Segment, kind, text string) []run.Segment {
+	if text == "" {
+		return out
+	}
+	return append(out, run.Segment{Kind: kind, Text: text})
 }
 
 // hold keeps leading white space of a thinking block back: a block of nothing
@@ -137,6 +160,9 @@ func (w *shower) hold(text string, begun bool) (string, bool) {
 }
 
 func (w *shower) closeThinking(out []run.Segment) []run.Segment {
+	if w.decode != nil {
+		out = w.think(out, w.decode.thought.Flush())
+	}
 	if !w.thinking {
 		return out
 	}
@@ -156,7 +182,7 @@ func (w *shower) call(out []run.Segment, d ModelCallDelta) []run.Segment {
 		if name == "" || len(w.calls) >= run.MaxCalls {
 			return out
 		}
-		out = w.closeThinking(out)
+		out = w.rest(w.closeThinking(out))
 		c = &announced{}
 		if name == "thinking" {
 			c.thought = &thoughtReader{}
@@ -167,9 +193,11 @@ func (w *shower) call(out []run.Segment, d ModelCallDelta) []run.Segment {
 		out = append(out, run.Segment{Kind: run.SegCall, ID: id, Name: name})
 	}
 	if c.thought != nil && d.Text != "" {
-		if text := c.thought.write(d.Text); text != "" {
-			out = append(out, run.Segment{Kind: run.SegTool, Text: text})
+		text := c.thought.write(d.Text)
+		if w.decode != nil {
+			text = w.decode.aside.Write(text)
 		}
+		out = say(out, run.SegTool, text)
 	}
 	return out
 }
@@ -201,9 +229,17 @@ func stored(text string) int {
 	return n
 }
 
+// rest is the text that was held back, in case it would become a handle.
+func (w *shower) rest(out []run.Segment) []run.Segment {
+	if w.decode == nil {
+		return out
+	}
+	return say(say(out, run.SegAnswer, w.decode.answer.Flush()), run.SegTool, w.decode.aside.Flush())
+}
+
 // close ends what is open at the end of the stream.
 func (w *shower) close(ctx context.Context) {
-	if out := w.closeThinking(nil); len(out) > 0 {
+	if out := w.rest(w.closeThinking(nil)); len(out) > 0 {
 		w.segments = append(w.segments, out...)
 		_ = w.out.add(ctx, out...) // fenced: the closing fact decides
 	}

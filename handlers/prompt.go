@@ -20,7 +20,9 @@ func (p *prompt) request(s run.State, purpose string) (ModelRequest, fitted, err
 		return req, fit, err
 	}
 	req.Thinking = s.Start.Agent.Thinking
-	req.Tools, req.Parallel = s.Start.Tools, true
+	if s.Start.Mode != run.ModeQuick {
+		req.Tools, req.Parallel = s.Start.Tools, true
+	}
 	fit, err := p.round(s)
 	req.Messages = fit.messages
 	return req, fit, err
@@ -29,6 +31,9 @@ func (p *prompt) request(s run.State, purpose string) (ModelRequest, fitted, err
 // userTurn is the question with the context of this turn in front of it. It is
 // never stored: the record has the question as it was asked.
 func userTurn(s run.State) string {
+	if s.Start.Mode == run.ModeQuick {
+		return quickTurn(s)
+	}
 	var b strings.Builder
 	b.WriteString("<runtime_context scope=\"this_turn\">\n")
 	fmt.Fprintf(&b, "<current_time>%s</current_time>\n", s.Start.At.Format(time.RFC3339))
@@ -36,6 +41,7 @@ func userTurn(s run.State) string {
 	if s.Start.Workspace != "" {
 		b.WriteString("<workspace>A folder of files is open in this turn. The file tools read it; paths are relative to it.</workspace>\n")
 	}
+	b.WriteString(bound(s))
 	b.WriteString("<communication_instruction>Never show internal names or ids of tools to the user; say what was done in plain words.</communication_instruction>\n")
 	b.WriteString("<answer_instruction>When the evidence is enough, write the full answer as plain text and stop. The last message has no tool calls.</answer_instruction>\n")
 	b.WriteString(s.Media())

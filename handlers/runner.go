@@ -65,6 +65,9 @@ type Runner struct {
 	// = none does.
 	Vision    func(model string) bool
 	Describer string
+	// Plain tells which models, by their configured names, can't rewrite a question;
+	// nil = all can.
+	Plain func(model string) bool
 	// Drain bounds how long a tool with side effects may go on after the runner
 	// was told to end; 0 = 10 s.
 	Drain time.Duration

@@ -17,11 +17,17 @@ const maxToolData = 1 << 20
 // callTool runs the call that was claimed and gives the report.
 func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim run.ToolStarted) run.Command {
 	r := a.runner
-	out := r.Tools.Invoke(ctx, call.Name, tool.Call{
-		Tenant: a.key.tenant, Session: s.Start.Session, Run: a.key.run, ID: call.Call,
-		IdempotencyKey: claim.Key, Attempt: claim.Attempt, Workspace: s.Start.Workspace,
-		Arguments: call.Args, State: s,
-	}, s.Start.Limits.MaxOutput)
+	var out ToolOutcome
+	if call.Name == run.StageUnderstand && s.Start.Mode == run.ModeQuick {
+		out = a.understand(ctx, s)
+	} else {
+		out = r.Tools.Invoke(ctx, call.Name, tool.Call{
+			Tenant: a.key.tenant, Session: s.Start.Session, Run: a.key.run, ID: call.Call,
+			IdempotencyKey: claim.Key, Attempt: claim.Attempt, Workspace: s.Start.Workspace,
+			Scope: s.Start.Scope, Retrieval: s.Start.Retrieval, Model: s.ModelName(),
+			Quick: s.Start.Mode == run.ModeQuick, Arguments: call.Args, State: s,
+		}, s.Start.Limits.MaxOutput)
+	}
 	if !out.Success {
 		def, _ := s.Tool(call.Name)
 		lost := run.RecordLostTool{Moment: a.moment(), Call: call.Call, Attempt: claim.Attempt}

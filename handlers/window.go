@@ -63,8 +63,11 @@ type backKey struct {
 }
 
 func newPrompt(c TokenCounter, s run.State, p past) *prompt {
-	out := &prompt{counter: c, past: p, order: newOrder(s), tools: tokensOfTools(c, s.Start.Tools), canRead: canReadResults(s)}
-	out.head = one(c, ModelMessage{Role: RoleSystem, Content: s.Start.Agent.SystemPrompt})
+	out := &prompt{counter: c, past: p, order: newOrder(s), canRead: canReadResults(s)}
+	if s.Start.Mode != run.ModeQuick {
+		out.tools = tokensOfTools(c, s.Start.Tools)
+	}
+	out.head = one(c, ModelMessage{Role: RoleSystem, Content: s.Start.Agent.SystemPrompt + protocol(s)})
 	out.question = one(c, ModelMessage{Role: RoleUser, Content: userTurn(s), Images: s.Images()})
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"refold/domain/agent"
 	"refold/domain/event"
 	"refold/domain/run"
+	"refold/domain/session"
 	"refold/domain/tool"
 	"refold/handlers"
 	"refold/infra/memory"
@@ -34,6 +35,7 @@ type world struct {
 	tools   *toolbox
 	agent   agent.Agent
 	session string
+	scope   commands.Scope
 	*commands.Commands
 	ids counter
 }
@@ -56,7 +58,11 @@ func (w *world) Agent(_ context.Context, _, id string) (agent.Agent, bool, error
 	return w.agent, id == w.agent.ID, nil
 }
 
-func (w *world) Offer(context.Context, string, agent.Agent, string) ([]tool.Definition, error) {
+func (w *world) Scope(context.Context, string, agent.Agent, *session.Sources, string, bool) (commands.Scope, error) {
+	return w.scope, nil
+}
+
+func (w *world) Offer(context.Context, string, agent.Agent, commands.Means) ([]tool.Definition, error) {
 	return w.tools.defs, nil
 }
 

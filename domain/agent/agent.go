@@ -1,6 +1,6 @@
 // Package agent is the configuration of agents: who answers, with which model,
-// prompt, tools and limits. It imports the standard library only. Start reading
-// at Agent, then builtin.go.
+// prompt, tools, knowledge and limits. It imports the standard library and
+// domain/tool. Start reading at Agent, then builtin.go.
 package agent
 
 import (
@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	"refold/domain/tool"
 )
 
 // Agent is a configured agent. Model "" is the server's default model; Tools
@@ -39,6 +41,39 @@ type Agent struct {
 	// RetainRetrieval keeps old results of retrieval in the history. Else the
 	// model must search again, since sources may have changed.
 	RetainRetrieval bool `json:"retain_retrieval_history,omitempty"`
+
+	Mode string `json:"agent_mode,omitempty"` // SmartReasoning's "", or ModeQuick
+	// Knowledge says which bases the agent uses if a message names none: KnowledgeAll,
+	// KnowledgeSelected (Bases) or KnowledgeNone, which "" is too.
+	Knowledge     string         `json:"kb_selection_mode,omitempty"`
+	Bases         []string       `json:"knowledge_bases,omitempty"`
+	OnlyMentioned bool           `json:"retrieve_kb_only_when_mentioned,omitempty"` // else none
+	Retrieval     tool.Retrieval `json:"retrieval,omitzero"`
+	Uncited       bool           `json:"uncited,omitempty"` // answers show no citations
+	Web           bool           `json:"web_search_enabled,omitempty"`
+	Quick         Quick          `json:"quick,omitzero"`
+}
+
+// ModeQuick answers in one pass: search, then one generation.
+const ModeQuick = "quick-answer"
+
+// Which bases an agent uses.
+const (
+	KnowledgeAll      = "all"
+	KnowledgeSelected = "selected"
+	KnowledgeNone     = "none"
+)
+
+// Quick is how an agent of ModeQuick makes its answers.
+type Quick struct {
+	Rewrite        bool   `json:"enable_rewrite,omitempty"`
+	RewriteSystem  string `json:"rewrite_prompt_system,omitempty"`
+	RewriteUser    string `json:"rewrite_prompt_user,omitempty"`
+	RewriteModel   string `json:"query_understand_model_id,omitempty"`
+	Template       string `json:"context_template,omitempty"`
+	Fallback       string `json:"fallback_strategy,omitempty"` // fixed or model
+	FallbackText   string `json:"fallback_response,omitempty"`
+	FallbackPrompt string `json:"fallback_prompt,omitempty"`
 }
 
 // DefaultTemperature stands for a negative temperature; 0 is a valid one.

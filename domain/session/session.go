@@ -60,9 +60,28 @@ type MessagePosted struct {
 	NoTitle   bool           `json:"no_title,omitempty"` // its run gives the session no title
 	Images    []domain.Media `json:"images,omitempty"`
 	Files     []domain.Media `json:"files,omitempty"`
+	Sources   *Sources       `json:"sources,omitempty"` // that the person chose; nil = as the agent is configured
+	Web       bool           `json:"web,omitempty"`     // the web may be searched, if the agent may
 	Principal string         `json:"principal,omitempty"`
 	At        time.Time      `json:"at"`
 }
+
+// Sources is the knowledge that a person chose for a message: the union of whole
+// bases, of documents, and of the documents that carry a tag of a base.
+type Sources struct {
+	Bases     []string `json:"bases,omitempty"`
+	Documents []string `json:"documents,omitempty"`
+	Tags      []Tag    `json:"tags,omitempty"`
+}
+
+// Tag names a tag of a base.
+type Tag struct {
+	Base string `json:"base"`
+	Tag  string `json:"tag"`
+}
+
+// MaxSources bounds the ids in one choice of sources.
+const MaxSources = 200
 
 func (SessionCreated) event() {}
 func (SessionUpdated) event() {}

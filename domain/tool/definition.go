@@ -76,6 +76,7 @@ type Call struct {
 	Scope                Scope // the knowledge that the run may see
 	Retrieval            Retrieval
 	Model                string // name of the run's model, for tools that ask one
+	Quick                bool   // a stage of a quick answer, not a model's own call
 	State                State  // what earlier calls of this run recorded
 }
 

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"refold/commands"
 	"refold/domain/agent"
 	"refold/domain/run"
+	"refold/domain/session"
 	"refold/domain/tool"
+	"refold/handlers"
 	"refold/handlers/tools"
 )
 
@@ -52,21 +55,47 @@ func (c *catalog) Agent(_ context.Context, _, id string) (agent.Agent, bool, err
 	return a, ok, nil
 }
 
-// fileTools work on a workspace only.
-var fileTools = []string{tools.ListFilesName, tools.GrepFilesName, tools.ReadFileName}
+// Scope implements commands.Catalog.
+func (c *catalog) Scope(context.Context, string, agent.Agent, *session.Sources, string, bool) (commands.Scope, error) {
+	return commands.Scope{}, nil
+}
+
+// What tools need, so that what can't work is not shown to the model.
+var (
+	fileTools      = []string{tools.ListFilesName, tools.GrepFilesName, tools.ReadFileName}
+	knowledgeTools = []string{"knowledge_search", "grep_chunks", "list_knowledge_chunks", "get_document_info", "database_query", "data_schema", "data_analysis"}
+	webTools       = []string{"web_search", "web_fetch"}
+)
 
 // Offer implements commands.Catalog: the agent's tools whose dependencies are
-// at hand in this run. What can't work is not shown to the model.
-func (c *catalog) Offer(_ context.Context, _ string, a agent.Agent, workspace string) ([]tool.Definition, error) {
+// at hand in this run.
+func (c *catalog) Offer(_ context.Context, _ string, a agent.Agent, m commands.Means) ([]tool.Definition, error) {
+	if a.Mode == agent.ModeQuick {
+		return c.stages(m), nil
+	}
+	knowledge := !m.Scope.Empty()
 	out := []tool.Definition{}
 	for _, d := range c.registry.Definitions() {
 		switch {
 		case a.Tools != nil && !slices.Contains(a.Tools, d.Name):
-		case workspace == "" && slices.Contains(fileTools, d.Name):
-		case workspace == "" && d.Name == tools.TodoWriteName: // nothing to plan for without sources
+		case m.Workspace == "" && slices.Contains(fileTools, d.Name):
+		case !knowledge && slices.Contains(knowledgeTools, d.Name):
+		case !m.Web && slices.Contains(webTools, d.Name):
+		case d.Name == tools.TodoWriteName && m.Workspace == "" && !knowledge && !m.Web: // nothing to plan for without sources
 		default:
 			out = append(out, d)
 		}
 	}
 	return out, nil
+}
+
+// stages are what a quick answer runs by itself.
+func (c *catalog) stages(m commands.Means) []tool.Definition {
+	out := []tool.Definition{handlers.Understand}
+	for _, name := range []string{run.StageSearch, run.StageWeb} {
+		if d, ok := c.registry.Definition(name); ok {
+			out = append(out, d)
+		}
+	}
+	return out
 }
