@@ -27,7 +27,7 @@ type arrow struct {
 var arrows = []arrow{
 	{"domain/event", nil},
 	{"domain/tool", nil},
-	{"domain/agent", nil},
+	{"domain/agent", []string{"domain/tool"}},
 	{"domain/...", []string{"domain", "domain/event", "domain/tool", "domain/agent"}},
 	{"commands", []string{"domain/..."}},
 	{"projections", []string{"domain/..."}},
