@@ -8,6 +8,7 @@ import (
 	"refold/domain/agent"
 	"refold/domain/event"
 	"refold/domain/key"
+	"refold/domain/knowledge"
 	"refold/domain/request"
 	"refold/domain/run"
 	"refold/domain/session"
@@ -48,18 +49,25 @@ type Means struct {
 
 // Commands executes commands on a log. Its fields are set once.
 type Commands struct {
-	Sessions event.Log[session.Event]
-	Runs     event.Log[run.Event]
-	Deltas   event.Log[run.Delta]
-	Keys     event.Log[key.Event]
-	Tenants  event.Log[tenant.Event]
-	Requests event.Log[request.Event]
-	Catalog  Catalog
-	Now      func() time.Time
-	NewID    func() string
+	Sessions  event.Log[session.Event]
+	Runs      event.Log[run.Event]
+	Deltas    event.Log[run.Delta]
+	Keys      event.Log[key.Event]
+	Tenants   event.Log[tenant.Event]
+	Requests  event.Log[request.Event]
+	Bases     event.Log[knowledge.BaseEvent]
+	Documents event.Log[knowledge.Event]
+	Imports   event.Log[knowledge.ImportEvent]
+	Catalog   Catalog
+	Now       func() time.Time
+	NewID     func() string
 	// Images tells whether a model, by its configured name, can be shown images,
 	// itself or by descriptions; nil = none can.
 	Images func(model string) error
+	// Vectors tells what the vectors of an embedding model are called, by the name
+	// that a base configures ("" = the default one); "" if there is no such model.
+	// nil = there is none.
+	Vectors func(tenant, model string) string
 	// Models refuses a model, by its configured name, that can't be asked; nil =
 	// none is refused.
 	Models func(model string) error
@@ -68,13 +76,16 @@ type Commands struct {
 // New makes Commands over a store with the real clock unless now is set.
 func New(store event.Store, catalog Catalog, now func() time.Time, newID func() string) *Commands {
 	return &Commands{
-		Sessions: event.Log[session.Event]{Store: store, Codec: session.Codec, Category: session.Category},
-		Runs:     event.Log[run.Event]{Store: store, Codec: run.Codec, Category: run.Category},
-		Deltas:   event.Log[run.Delta]{Store: store, Codec: run.DeltaCodec, Category: event.CategoryDelta},
-		Keys:     event.Log[key.Event]{Store: store, Codec: key.Codec, Category: key.Category},
-		Tenants:  event.Log[tenant.Event]{Store: store, Codec: tenant.Codec, Category: tenant.Category},
-		Requests: event.Log[request.Event]{Store: store, Codec: request.Codec, Category: request.Category},
-		Catalog:  catalog, Now: now, NewID: newID,
+		Sessions:  event.Log[session.Event]{Store: store, Codec: session.Codec, Category: session.Category},
+		Runs:      event.Log[run.Event]{Store: store, Codec: run.Codec, Category: run.Category},
+		Deltas:    event.Log[run.Delta]{Store: store, Codec: run.DeltaCodec, Category: event.CategoryDelta},
+		Keys:      event.Log[key.Event]{Store: store, Codec: key.Codec, Category: key.Category},
+		Tenants:   event.Log[tenant.Event]{Store: store, Codec: tenant.Codec, Category: tenant.Category},
+		Requests:  event.Log[request.Event]{Store: store, Codec: request.Codec, Category: request.Category},
+		Bases:     event.Log[knowledge.BaseEvent]{Store: store, Codec: knowledge.BaseCodec, Category: knowledge.BaseCategory},
+		Documents: event.Log[knowledge.Event]{Store: store, Codec: knowledge.Codec, Category: knowledge.Category},
+		Imports:   event.Log[knowledge.ImportEvent]{Store: store, Codec: knowledge.ImportCodec, Category: knowledge.ImportCategory},
+		Catalog:   catalog, Now: now, NewID: newID,
 	}
 }
 

@@ -132,6 +132,7 @@ func TestTags(t *testing.T) {
 func TestWire(t *testing.T) {
 	scenario.Fixtures(t, knowledge.Codec)
 	scenario.Fixtures(t, knowledge.BaseCodec)
+	scenario.Fixtures(t, knowledge.ImportCodec)
 }
 
 func TestEvolve_AnyOrder(t *testing.T) {

@@ -15,8 +15,10 @@ type Moment struct {
 }
 
 // void tells whether a claim no longer counts.
-func (m Moment) void(c StageStarted) bool {
-	return !m.Now.Before(c.Deadline) || (m.Sole && c.Owner != m.Self) || slices.Contains(m.Gone, c.Owner)
+func (m Moment) void(c StageStarted) bool { return m.gone(c.Owner, c.Deadline) }
+
+func (m Moment) gone(owner string, deadline time.Time) bool {
+	return !m.Now.Before(deadline) || (m.Sole && owner != m.Self) || slices.Contains(m.Gone, owner)
 }
 
 // Effect is something that the outside world still owes the document.

@@ -3,9 +3,11 @@ package knowledge
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"refold/domain/event"
@@ -144,6 +146,17 @@ func (d Entry) Check(chunks []Chunk) error {
 		seen[c.ID] = true
 	}
 	return nil
+}
+
+// ParseDigest gives the 32 bytes of "sha256:" and 64 hex digits; event.ErrInvalid
+// if it is something else.
+func ParseDigest(d string) ([]byte, error) {
+	raw, ok := strings.CutPrefix(d, "sha256:")
+	b, err := hex.DecodeString(raw)
+	if !ok || err != nil || len(b) != 32 {
+		return nil, fmt.Errorf("%w: %.80q is no digest", event.ErrInvalid, d)
+	}
+	return b, nil
 }
 
 // SortHits puts the best first, equal ones in the order of documents.
