@@ -10,27 +10,28 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"refold/domain/run"
+	"refold/domain/tool"
 	"refold/projections"
 )
 
 // messageJSON is a message on the wire. The fields after deleted_at are ours.
 type messageJSON struct {
-	ID         string     `json:"id"`
-	SessionID  string     `json:"session_id"`
-	RequestID  string     `json:"request_id"`
-	Content    string     `json:"content"`
-	Role       string     `json:"role"`
-	References []any      `json:"knowledge_references"`
-	Steps      []stepJSON `json:"agent_steps,omitempty"`
-	Completed  bool       `json:"is_completed"`
-	Fallback   bool       `json:"is_fallback,omitempty"`
-	DurationMS int64      `json:"agent_duration_ms,omitempty"`
-	Channel    string     `json:"channel,omitempty"`
-	AgentID    string     `json:"agent_id,omitempty"`
-	ModelID    string     `json:"model_id,omitempty"`
-	CreatedAt  time.Time  `json:"created_at"`
-	UpdatedAt  time.Time  `json:"updated_at"`
-	DeletedAt  *time.Time `json:"deleted_at"`
+	ID         string           `json:"id"`
+	SessionID  string           `json:"session_id"`
+	RequestID  string           `json:"request_id"`
+	Content    string           `json:"content"`
+	Role       string           `json:"role"`
+	References []tool.Reference `json:"knowledge_references"`
+	Steps      []stepJSON       `json:"agent_steps,omitempty"`
+	Completed  bool             `json:"is_completed"`
+	Fallback   bool             `json:"is_fallback,omitempty"`
+	DurationMS int64            `json:"agent_duration_ms,omitempty"`
+	Channel    string           `json:"channel,omitempty"`
+	AgentID    string           `json:"agent_id,omitempty"`
+	ModelID    string           `json:"model_id,omitempty"`
+	CreatedAt  time.Time        `json:"created_at"`
+	UpdatedAt  time.Time        `json:"updated_at"`
+	DeletedAt  *time.Time       `json:"deleted_at"`
 
 	Images      []imageJSON `json:"images,omitempty"`
 	Attachments []fileJSON  `json:"attachments,omitempty"`
@@ -134,7 +135,7 @@ func (a *API) loadMessages(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, error) {
-	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: []any{},
+	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: slices.Concat([]tool.Reference{}, m.References),
 		Completed: m.Completed, Fallback: m.Fallback, DurationMS: m.DurationMS, Channel: m.Channel, AgentID: m.Agent, ModelID: m.Model,
 		CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, RunID: m.Run, Outcome: m.Outcome, EndReason: m.EndReason, Degraded: m.Degraded}
 	for i, image := range m.Images {

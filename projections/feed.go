@@ -46,6 +46,8 @@ type RunFeed struct {
 	// order.
 	held []Frame
 
+	references []tool.Reference // of all results so far
+
 	steps     int
 	over      bool
 	completed time.Time
@@ -364,6 +366,10 @@ func (w *frameWriter) toolResult(e run.ToolCompleted) {
 	if i := slices.Index(f.order, e.Call); i >= 0 {
 		f.order = slices.Delete(f.order, i, i+1)
 	}
+	if refs, more := tool.AddReferences(f.references, tool.ReferencesOf(e.Data)); e.Success && more {
+		f.references = refs
+		w.put(frameBody{Type: "references", References: refs, Data: map[string]any{"references": refs}})
+	}
 }
 
 func (w *frameWriter) approvalRequired(e run.ApprovalRequired) {
@@ -400,13 +406,13 @@ func (w *frameWriter) completed(e run.RunCompleted) {
 	if id == "" || f.gone {
 		id = f.eventID("answer", f.answers)
 		data := map[string]any{"event_id": id}
-		if e.Call == 0 {
+		if e.FallsBack() {
 			data["is_fallback"] = true
 		}
 		w.say("answer", e.Answer, data)
 	}
 	done := map[string]any{"event_id": id, "duration_ms": e.DurationMS, "completed_at": e.At.Unix()}
-	if e.Call == 0 {
+	if e.FallsBack() {
 		done["is_fallback"] = true
 	}
 	w.put(frameBody{Type: "answer", Done: true, Data: done})

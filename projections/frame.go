@@ -8,6 +8,7 @@ import (
 
 	"refold/domain/event"
 	"refold/domain/run"
+	"refold/domain/tool"
 )
 
 // Frame is one message of the SSE feed. ID is a place in the log, valid for
@@ -39,10 +40,13 @@ func SplitFrameID(id string) (event.Position, int, bool) {
 
 // frameBody is the JSON of a frame; field order and presence are wire format.
 type frameBody struct {
-	ID        string         `json:"id"`
-	Type      string         `json:"response_type"`
-	Content   string         `json:"content"`
-	Done      bool           `json:"done"`
+	ID      string `json:"id"`
+	Type    string `json:"response_type"`
+	Content string `json:"content"`
+	Done    bool   `json:"done"`
+
+	References []tool.Reference `json:"knowledge_references,omitempty"`
+
 	Session   string         `json:"session_id,omitempty"`
 	Assistant string         `json:"assistant_message_id,omitempty"`
 	Data      map[string]any `json:"data,omitempty"`

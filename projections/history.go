@@ -41,8 +41,12 @@ type Message struct {
 	DurationMS int64     `json:"duration_ms,omitempty"`
 	Usage      run.Usage `json:"usage"`
 	Steps      int       `json:"steps"`              // documents in the collection "step"
+	Stages     bool      `json:"stages,omitempty"`   // the first step has the stages of a quick answer
+	Replied    bool      `json:"replied,omitempty"`  // the model has said something
 	Question   string    `json:"question,omitempty"` // the message that it answers
 	Steers     []string  `json:"steers,omitempty"`   // messages that steered it
+
+	References []tool.Reference `json:"references,omitempty"` // evidence, as it was found
 }
 
 // MessageStep is one reply of the model with its calls. It is a document of its
@@ -123,22 +127,38 @@ func foldHistory(v *View, f Fact) {
 		putMessage(v, tenant, &Message{ID: e.Message, Session: m.Session, Request: m.Request, Role: "user", Content: e.Text,
 			Agent: m.Agent, Channel: m.Channel, CreatedAt: e.At, UpdatedAt: e.At, Completed: true})
 	case run.Thought:
-		m.Steps++
-		putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Thought: e.Text, Reasoning: e.Reasoning, At: e.At})
+		if m.Stages && m.Steps == 1 && !m.Replied { // the stages of a quick answer and its text are one step
+			changeStep(v, tenant, m, func(s *MessageStep) { s.Thought, s.Reasoning = e.Text, e.Reasoning })
+		} else {
+			m.Steps++
+			putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Thought: e.Text, Reasoning: e.Reasoning, At: e.At})
+		}
+		m.Replied = m.Stages
 		if e.Model != "" {
 			m.Model = e.Model
 		}
 	case run.ToolCallRequested:
+		first := m.Steps == 0
+		if first { // a stage of a quick answer: nobody has said anything yet
+			m.Steps, m.Stages = 1, true
+			putStep(v, tenant, 1, &MessageStep{Run: m.ID, At: e.At})
+		}
 		changeStep(v, tenant, m, func(s *MessageStep) {
 			s.Calls = append(s.Calls, MessageCall{ID: e.Call, Name: e.Name, Args: e.Args, Raw: e.Raw, Metadata: e.Metadata})
 		})
-		return // the message itself is unchanged
+		if !first {
+			return // the message itself is unchanged
+		}
 	case run.ToolCompleted:
 		changeStep(v, tenant, m, func(s *MessageStep) { s.complete(e) })
-		return
+		refs, more := tool.AddReferences(m.References, tool.ReferencesOf(e.Data))
+		if !e.Success || e.Late || !more {
+			return
+		}
+		m.References = refs
 	case run.RunCompleted:
 		m.Content, m.Completed, m.Outcome, m.EndReason, m.Degraded = e.Answer, true, run.OutcomeCompleted, e.EndReason, e.Degraded
-		m.Fallback = e.Call == 0
+		m.Fallback = e.FallsBack()
 		m.DurationMS, m.Usage = e.DurationMS, e.Usage
 		if e.Call > 0 { // the text stands in the content; the step keeps the reasoning
 			changeStep(v, tenant, m, func(s *MessageStep) { s.Thought = "" })

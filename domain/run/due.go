@@ -91,7 +91,8 @@ func Due(s State, m Moment) []Effect {
 	if open || len(out) > 0 {
 		return out
 	}
-	if m.Now.Before(s.RetryAt) {
+	// A time further off than any pause is no pause: the clock was set back since.
+	if pause := s.RetryAt.Sub(m.Now); pause > 0 && pause <= MaxRetryAfter {
 		return nil
 	}
 	call := CallModel{Round: s.nextRound(), Attempt: s.Failures + s.Lost + 1, Purpose: PurposeRound}

@@ -286,6 +286,10 @@ type RunCompleted struct {
 	At         time.Time `json:"at"`
 }
 
+// FallsBack tells whether the answer does without sources because nothing was
+// found, or is a fixed text that answers nothing.
+func (e RunCompleted) FallsBack() bool { return e.Fallback || e.Call == 0 && e.Source == "" }
+
 // SourceFAQ says that an answer was taken from an FAQ entry as it stands.
 const SourceFAQ = "faq"
 

@@ -93,3 +93,12 @@ func TestReports_Twice(t *testing.T) {
 	p.says("Noon.", "stop").do(reply, failure, result).Then()
 	p.ended("completed", run.EndNatural, "Noon.")
 }
+
+// A clock that is set back does not hold a run up for longer than a pause can last.
+func TestClockSetBack(t *testing.T) {
+	next := run.CallModel{Round: 1, Attempt: 1, Purpose: run.PurposeRound}
+	p := begin(t).calls(call("c1", "now")).ran("noon", "c1").open()
+	p.Due(moment(0), next).Due(moment(-3600), next)
+	p = begin(t).fails("rate_limited", true)
+	p.Due(moment(-3600), run.CallModel{Attempt: 2, Purpose: run.PurposeRound}).Due(moment(-30))
+}

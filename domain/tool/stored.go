@@ -25,8 +25,11 @@ const (
 // or what the model alone has to read: by display_type, or by name for tools
 // without one. A new tool with such members adds its line here.
 var bulky = map[string][]string{
-	"knowledge_chunks_list": {"chunks"},
-	"grep_results":          {"chunk_results"},
+	"knowledge_chunks_list": {"chunks", "references"},
+	"grep_results":          {"chunk_results", "references"},
+	"search_results":        {"references"}, // shown as such
+	"web_search_results":    {"references"},
+	"web_fetch_results":     {"references"},
 	"shell_exec":            sandbox,
 	"read_sandbox_file":     sandbox,
 }
