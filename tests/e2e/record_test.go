@@ -34,9 +34,12 @@ func TestRecord(t *testing.T) {
 	if rest, code := follow.interrupt(t); code != 0 || rest != "" {
 		t.Errorf("events --follow: exit %d, %q\n%s", code, rest, follow.stderr)
 	}
-	before := l.messages(t, id)
+	before, asked := l.messages(t, id), len(l.model.Requests())
 	if out := refold(t, "--data", l.s.Data, "rebuild"); out.code != 0 || !strings.Contains(out.stdout, "history    rebuilt while it was read") {
 		t.Errorf("rebuild beside a server: exit %d\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	if n := len(l.model.Requests()); n != asked { // P84: a fold has no effects
+		t.Errorf("the rebuild has asked the model %d times", n-asked)
 	}
 	if after := l.messages(t, id); !reflect.DeepEqual(before, after) {
 		t.Errorf("messages before and after:\n%+v\n%+v", before, after)
@@ -97,7 +100,7 @@ func TestRecord(t *testing.T) {
 	check("after its death")
 	out := refold(t, "--data", l.s.Data, "--json", "rebuild")
 	for _, line := range jsonLines(t, out.stdout) {
-		empty := slices.Contains([]any{"approvals@1", "keys@1", "tenants@1"}, line["read_model"])
+		empty := slices.Contains([]any{"approvals@1", "keys@1", "tenants@1", "references@1"}, line["read_model"])
 		if line["equal"] != true || line["documents"].(float64) == 0 && !empty {
 			t.Errorf("rebuild: %v", line)
 		}
@@ -181,7 +184,8 @@ func TestApprovalsCommand(t *testing.T) {
 
 // TestHelp: every command has examples, and wrong command lines exit 2.
 func TestHelp(t *testing.T) {
-	commands := []string{"", "serve", "ask", "approvals", "approvals list", "approvals approve", "approvals reject", "replay", "events", "rebuild", "migrate", "version"}
+	commands := []string{"", "serve", "ask", "approvals", "approvals list", "approvals approve", "approvals reject", "replay", "events", "rebuild", "migrate", "version",
+		"keys", "keys list", "keys create", "keys revoke", "tenants", "tenants list", "tenants create"}
 	for _, c := range commands {
 		out := refold(t, append(strings.Fields(c), "--help")...)
 		if out.code != 0 || !strings.Contains(out.stdout, "Examples:\n") || !strings.Contains(out.stdout, "refold "+c) || out.stderr != "" {
