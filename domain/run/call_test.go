@@ -212,3 +212,21 @@ func TestResults_OfEarlierCalls(t *testing.T) {
 	p.do(r)
 	scenario.Equal(t, "results", []json.RawMessage{json.RawMessage(`{"n":1}`), json.RawMessage(`{"n":2}`)}, p.State().Results("now"))
 }
+
+func TestP22_ARepairIsOnTheRecord(t *testing.T) {
+	raw := "```json\n{\"to\": \"南京\", \"n\": 9007199254740993}\n```\nThat should do."
+	p := begin(t).calls(callWith("c1", "send", raw))
+	req := scenario.Last[run.ToolCallRequested](p.RunCase)
+	if string(req.Args) != `{"to":"南京","n":9007199254740993}` || len(req.Repairs) != 2 || req.Raw != raw || req.Problem != "" {
+		t.Fatalf("%+v", req)
+	}
+	p.Due(moment(0), run.CallTool{Call: "c1", Attempt: 1})
+	whole := begin(t).calls(callWith("c1", "send", `{"to":"x"}`))
+	if req := scenario.Last[run.ToolCallRequested](whole.RunCase); req.Repairs != nil || req.Raw != "" {
+		t.Fatalf("%+v", req)
+	}
+	nothing := begin(t).calls(callWith("c1", "send", "send it, please"))
+	if r := nothing.closed("c1"); r.Success || r.Reason != run.ReasonNotRun {
+		t.Fatalf("%+v", r)
+	}
+}
