@@ -157,6 +157,9 @@ func TestP32_AnyHistoryAnyBudget(t *testing.T) {
 			}
 			if fit.dropped > 0 {
 				trimmed++
+				if said := fmt.Sprintf("%d earlier messages of this conversation are left out here", fit.dropped); purpose == run.PurposeRound && !asks(req, said) {
+					t.Fatalf("case %d: %d messages are left out, and the request does not say so", n, fit.dropped)
+				}
 			}
 			for _, m := range req.Messages {
 				if !utf8.ValidString(m.Content) {
