@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 )
 
@@ -24,14 +25,24 @@ type Entry[E any] struct {
 
 // Of makes the Entry for the Go type T under a wire name.
 func Of[E any, T any](name string, schema int, upcasts ...Upcast) Entry[E] {
+	read := readerOf(reflect.TypeFor[T]())
+	scratch := sync.Pool{New: func() any { return new(T) }}
 	return Entry[E]{Name: name, Schema: schema, Upcasts: upcasts, goType: reflect.TypeFor[T](),
 		Decode: func(b []byte) (E, error) {
-			var v T
-			if err := unmarshal(b, &v); err != nil {
+			v := scratch.Get().(*T)
+			defer func() {
+				*v = *new(T)
+				scratch.Put(v)
+			}()
+			if decodeInto(read, b, reflect.ValueOf(v).Elem()) {
+				return any(*v).(E), nil
+			}
+			*v = *new(T)
+			if err := json.Unmarshal(b, v); err != nil {
 				var zero E
 				return zero, err
 			}
-			return any(v).(E), nil
+			return any(*v).(E), nil
 		}}
 }
 
@@ -131,7 +142,7 @@ func Record[E any](c *Codec[E], r Raw) (Recorded[E], error) {
 		Schema: r.Schema, Time: r.Time, Meta: r.Meta, Event: e}, nil
 }
 
-// marshal and unmarshal are the one place where JSON is encoded and decoded.
+// marshal is the one place where events are encoded, and Of where they are decoded.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -141,5 +152,3 @@ func marshal(v any) ([]byte, error) {
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
-
-func unmarshal(b []byte, v any) error { return json.Unmarshal(b, v) }
