@@ -50,6 +50,9 @@ const (
 	MaxRetryAfter      = 5 * time.Minute // longer waits asked for are cut to this
 )
 
+// maxIdle is how many connections to a server are kept for the next calls.
+const maxIdle = 128
+
 // Config says which server to talk to and how. The zero value of every field
 // has a meaning; only what a server needs must be set.
 type Config struct {
@@ -141,7 +144,11 @@ func New(c Config) (*Client, error) {
 		c.IdleTimeout = DefaultIdleTimeout
 	}
 	if c.HTTPClient == nil {
-		c.HTTPClient = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		// As many calls as are made at a time keep their connections, or each round
+		// would begin with a handshake.
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, maxIdle
+		c.HTTPClient = &http.Client{Transport: t}
 	}
 	if c.Clock == nil {
 		c.Clock = realClock{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	goopenai "github.com/sashabaranov/go-openai"
 
@@ -149,6 +150,9 @@ func imageParts(m handlers.ModelMessage) []goopenai.ChatMessagePart {
 // wireCall is a call as it is sent back, with the fields that came with it and
 // that only the provider understands.
 func wireCall(call handlers.ModelCall) (json.RawMessage, error) {
+	if len(call.Metadata) == 0 {
+		return plainCall(call)
+	}
 	fields, function := map[string]any{}, map[string]any{}
 	var meta map[string]json.RawMessage
 	if json.Unmarshal(call.Metadata, &meta) == nil {
@@ -162,14 +166,33 @@ func wireCall(call handlers.ModelCall) (json.RawMessage, error) {
 			fields[k] = v
 		}
 	}
-	arguments := call.Arguments
-	var object map[string]json.RawMessage
-	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil {
-		arguments = "{}"
-	}
-	function["name"], function["arguments"] = call.Name, arguments
+	function["name"], function["arguments"] = call.Name, objectText(call.Arguments)
 	fields["id"], fields["type"], fields["function"] = call.ID, goopenai.ToolTypeFunction, function
 	return encode(fields)
+}
+
+// plainCall is the same call without such fields, members in the same order.
+func plainCall(call handlers.ModelCall) (json.RawMessage, error) {
+	var c struct {
+		Function struct {
+			Arguments string `json:"arguments"`
+			Name      string `json:"name"`
+		} `json:"function"`
+		ID   string            `json:"id"`
+		Type goopenai.ToolType `json:"type"`
+	}
+	c.ID, c.Type = call.ID, goopenai.ToolTypeFunction
+	c.Function.Name, c.Function.Arguments = call.Name, objectText(call.Arguments)
+	return encode(&c)
+}
+
+// objectText gives arguments that are a JSON object, else {}.
+func objectText(arguments string) string {
+	text := strings.TrimLeft(arguments, " \t\r\n")
+	if !strings.HasPrefix(text, "{") || !json.Valid([]byte(text)) {
+		return "{}"
+	}
+	return arguments
 }
 
 // encode is JSON without the escapes for HTML, which only cost tokens.

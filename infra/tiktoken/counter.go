@@ -29,6 +29,7 @@ type Counter struct {
 	loaded chan struct{}
 	codec  atomic.Pointer[codec.Codec]
 	told   sync.Once
+	known  memo
 	make   func() (*codec.Codec, error) // nil = the embedded vocabulary
 }
 
@@ -86,10 +87,13 @@ func (c *Counter) Count(text string) int {
 	if !utf8.ValidString(text) {
 		return Estimate(text)
 	}
+	if n, ok := c.known.get(text); ok {
+		return n
+	}
 	total := 0
-	for text != "" {
-		piece := text[:cut(text)]
-		text = text[len(piece):]
+	for rest := text; rest != ""; {
+		piece := rest[:cut(rest)]
+		rest = rest[len(piece):]
 		n, err := encoder.Count(piece)
 		if err != nil {
 			c.tell("the tokenizer failed on a text", err)
@@ -97,6 +101,7 @@ func (c *Counter) Count(text string) int {
 		}
 		total += n
 	}
+	c.known.put(text, total)
 	return total
 }
 
