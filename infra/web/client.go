@@ -188,3 +188,8 @@ func statusError(u *url.URL, hop int, r *http.Response) *handlers.WebError {
 	}
 	return e
 }
+
+// Transport makes requests that reach public addresses only, for those who
+// speak to servers that somebody named through the API. It bounds no body, and
+// who follows redirects with it is checked at each.
+func (c *Client) Transport() http.RoundTripper { return c.http.Transport }
