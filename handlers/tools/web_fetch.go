@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,8 @@ var webFetchDefinition = tool.Definition{
 	Description: "Read pages of the public web: those that web_search found, or whose address the user gave. " +
 		"With a prompt, a page is read for you and you get what it says to that; without, you get its text. " +
 		"Give all pages that you need in one call. Pages that need a login, and files that are no text, cannot be read.",
-	Effect: tool.ReadOnly, Untrusted: true, Timeout: 150 * time.Second, MaxOutput: webEvidence + 1500, // room for the lines between the texts
+	Effect: tool.ReadOnly, Untrusted: true, Sources: true, Handles: map[string]string{"url": tool.HandlePage},
+	Timeout: 150 * time.Second, MaxOutput: 2 * webEvidence, // room for the tags, and for what is escaped
 	Schema: json.RawMessage(`{"type":"object","properties":{
 "items":{"type":"array","minItems":1,"maxItems":10,"description":"The pages.","items":{"type":"object","properties":{
 "url":{"type":"string","description":"Address of the page, or the handle of a search result."},
@@ -193,41 +195,39 @@ func tellFetched(results []fetchResult) (tool.Result, error) {
 	room := shares(texts, webEvidence)
 	var out strings.Builder
 	n := 0
-	for i, r := range results {
-		fmt.Fprintf(&out, "## Page %d: %s\n", i+1, oneLine(r.URL))
+	for _, r := range results {
+		out.WriteString("<page")
+		attr(&out, "url", r.URL)
+		attr(&out, "title", clipped(r.Title, 200))
+		attr(&out, "status", r.Status)
+		attr(&out, "error", r.ErrorCode)
 		if r.Status != "success" {
-			fmt.Fprintf(&out, "%s (%s): %s", r.Status, r.ErrorCode, oneLine(r.ErrorMessage))
+			out.WriteString(">" + escaped(r.ErrorMessage))
 			if r.Retryable {
 				out.WriteString(" It may work later.")
 			}
-			out.WriteString("\n\n")
+			out.WriteString("</page>\n")
 			continue
-		}
-		if r.FinalURL != "" {
-			fmt.Fprintf(&out, "found at: %s\n", oneLine(r.FinalURL))
-		}
-		if r.Title != "" {
-			fmt.Fprintf(&out, "title: %s\n", oneLine(r.Title))
 		}
 		text, cut := shorten(texts[n], room[n])
 		n++
-		what := "text of the page"
 		switch {
 		case r.Summary != "":
-			what = "what the page says to the prompt, by a model that read it"
+			attr(&out, "content", "what the page says to the prompt, by a model that read it")
 		case r.SummaryStatus == "failed":
-			what = "text of the page (it could not be read for you)"
+			attr(&out, "content", "text of the page, since nobody could read it for you")
+		default:
+			attr(&out, "content", "text of the page")
 		}
-		fmt.Fprintf(&out, "%s, %d characters in all", what, r.ContentLength)
+		attr(&out, "characters", strconv.Itoa(r.ContentLength))
 		if r.Partial {
-			out.WriteString(", of a page that was not read to its end")
+			attr(&out, "partial", "the page was not read to its end")
 		}
-		out.WriteString(":\n")
-		out.WriteString(text)
+		out.WriteString(">\n" + escaped(text))
 		if r.Summary == "" && (cut || r.ContentLength > utf8.RuneCountInString(text)) {
 			out.WriteString("\n[The page goes on. Ask for it with a prompt that says what you want to know.]")
 		}
-		out.WriteString("\n\n")
+		out.WriteString("\n</page>\n")
 	}
 	result, err := answer(strings.TrimSpace(out.String()), data)
 	if err == nil && data.AllFailed {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"refold/domain/tool"
@@ -37,7 +38,7 @@ var webSearchDefinition = tool.Definition{
 	Description: "Search the public web. Search the knowledge bases first, with knowledge_search and grep_chunks where they are offered; " +
 		"use the web for what they do not answer, and for what is recent. " +
 		"A result is what the search engine says about a page, which nobody has looked at: read the page with web_fetch before you rely on it.",
-	Effect: tool.ReadOnly, Untrusted: true,
+	Effect: tool.ReadOnly, Untrusted: true, Sources: true,
 	Schema: json.RawMessage(`{"type":"object","properties":{
 "query":{"type":"string","minLength":1,"maxLength":2000,"description":"What to look for, as one would type it into a search engine. Nothing private."}},
 "required":["query"]}`),
@@ -97,7 +98,7 @@ func (t *WebSearch) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	data := webResults{DisplayType: "web_search_results", Query: in.Query, Results: []webResult{}, Count: len(found)}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d results for %q.\n", len(found), in.Query)
+	fmt.Fprintf(&out, "<web_results count=\"%d\">\n", len(found))
 	for i, r := range found {
 		content := r.Content
 		if content == "" {
@@ -107,23 +108,22 @@ func (t *WebSearch) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		snippet, _ := shorten(r.Snippet, searchEvidence)
 		data.Results = append(data.Results, webResult{Index: i + 1, Title: r.Title, URL: r.URL, Snippet: snippet, Content: short, Source: r.Source,
 			EvidenceType: "search_summary", Published: r.Published})
-		fmt.Fprintf(&out, "\n%d. %s\n   %s\n", i+1, oneLine(r.Title), r.URL)
-		if r.Published != "" {
-			fmt.Fprintf(&out, "   published: %s\n", oneLine(r.Published))
-		}
-		if short != "" {
-			fmt.Fprintf(&out, "   %s\n", oneLine(short))
-		}
+		out.WriteString("<result")
+		attr(&out, "rank", strconv.Itoa(i+1))
+		attr(&out, "url", r.URL)
+		attr(&out, "title", clipped(r.Title, 200))
+		attr(&out, "published", clipped(r.Published, 40))
+		attr(&out, "evidence", "search_summary")
+		out.WriteString(">" + escaped(short) + "</result>\n")
 	}
+	out.WriteString("</web_results>\n")
 	if len(found) == 0 {
 		out.WriteString("Nothing was found. Try other words, or say that the web gave nothing; do not invent.")
 	} else {
-		out.WriteString("\nThese are summaries by the search engine. Read the pages that matter with web_fetch.")
+		out.WriteString("These are summaries by the search engine. Read the pages that matter with web_fetch.")
 	}
 	return answer(out.String(), data)
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // shorten gives at most n runes of a text, with dots for what is left out.
 func shorten(text string, n int) (string, bool) {
