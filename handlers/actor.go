@@ -42,8 +42,9 @@ type actor struct {
 
 // effort is work in progress.
 type effort struct {
-	cancel context.CancelCauseFunc
-	giveUp run.Command // hands the claim back; nil if it must be waited for
+	cancel  context.CancelCauseFunc
+	giveUp  run.Command // hands the claim back; nil if it must be waited for
+	overdue atomic.Bool // it works longer than its claim allows
 }
 
 type finished struct {
@@ -384,6 +385,9 @@ func (a *actor) recover(ctx context.Context, reports []run.Command) ([]run.Comma
 	for _, e := range append(run.Due(a.r.State, m), a.abandoned(reports)...) {
 		switch e := e.(type) {
 		case run.RecoverModel:
+			if a.works(modelName(e.Call)) {
+				continue
+			}
 			segments, err := a.runner.Commands.CloseDeltas(ctx, a.key.tenant, a.key.run, e.Call)
 			if err != nil {
 				return nil, err
@@ -392,10 +396,21 @@ func (a *actor) recover(ctx context.Context, reports []run.Command) ([]run.Comma
 			lost.Text, lost.Reasoning, lost.Shown = run.Compact(segments)
 			out = append(out, lost)
 		case run.RecoverTool:
+			if a.works(toolName(e.Call, e.Attempt)) {
+				continue
+			}
 			out = append(out, run.RecordLostTool{Moment: m, Call: e.Call, Attempt: e.Attempt})
 		}
 	}
 	return out, nil
+}
+
+// works tells whether work of this process is in progress and in time. The
+// deadline of its claim may seem to have passed, when the clock was set forward;
+// how long it has worked is measured by no clock that can be set.
+func (a *actor) works(name string) bool {
+	w := a.inflight[name]
+	return w != nil && !w.overdue.Load()
 }
 
 // abandoned lists this process's own claims that nobody works on: the actor
@@ -475,10 +490,13 @@ func toolName(call string, attempt int) string { return fmt.Sprintf("tool:%s:%d"
 func (a *actor) start(ctx context.Context, name string, timeout time.Duration, giveUp run.Command, act func(context.Context) run.Command, failed func(any) run.Command) {
 	workCtx, cancel := context.WithCancelCause(ctx)
 	stop := a.runner.Clock.AfterFunc(timeout, func() { cancel(context.DeadlineExceeded) })
-	a.inflight[name] = &effort{cancel: cancel, giveUp: giveUp}
+	w := &effort{cancel: cancel, giveUp: giveUp}
+	late := a.runner.Clock.AfterFunc(timeout+run.ClaimGrace, func() { w.overdue.Store(true) })
+	a.inflight[name] = w
 	go func() {
 		defer cancel(nil)
 		defer stop()
+		defer late()
 		report := func() (c run.Command) {
 			defer func() {
 				if p := recover(); p != nil {

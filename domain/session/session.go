@@ -179,6 +179,30 @@ var (
 
 // Decide says which events follow from a command; it may refuse.
 func Decide(s State, c Command) ([]Event, error) {
+	events, err := decide(s, c)
+	for i, e := range events {
+		if m, ok := e.(MessagePosted); ok {
+			m.At = s.after(m.At)
+			events[i] = m
+		}
+	}
+	return events, err
+}
+
+// after gives the time of the next message: conversations are read in the order
+// of their times, in microseconds, so it comes after the last question and its
+// answer, also if the clock was set back meanwhile.
+func (s State) after(at time.Time) time.Time {
+	if len(s.Posts) == 0 {
+		return at
+	}
+	if least := s.Posts[len(s.Posts)-1].At.Truncate(time.Microsecond).Add(2 * time.Microsecond); at.Before(least) {
+		return least
+	}
+	return at
+}
+
+func decide(s State, c Command) ([]Event, error) {
 	if c, ok := c.(Create); ok {
 		if s.Created != nil {
 			return nil, ErrExists

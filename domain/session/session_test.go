@@ -18,7 +18,7 @@ var (
 	updated = session.SessionUpdated{Title: "T2", Description: "D2", At: t0}
 	deleted = session.SessionDeleted{At: t0}
 	first   = session.MessagePosted{Message: "m1", Run: "r1", Query: "one", Agent: "a", At: t0}
-	second  = session.MessagePosted{Message: "m2", Run: "r2", Query: "two", Agent: "a", At: t0}
+	second  = session.MessagePosted{Message: "m2", Run: "r2", Query: "two", Agent: "a", At: t0.Add(time.Second)}
 )
 
 func given(t *testing.T, facts ...session.Event) *scenario.Case[session.State, session.Command, session.Event] {
@@ -113,4 +113,17 @@ func TestWire(t *testing.T) {
 	if _, err := session.Codec.Decode("MessagePosted", 2, []byte(`{}`)); !errors.Is(err, event.ErrNewerSchema) {
 		t.Fatal(err)
 	}
+}
+
+// A clock that was set back does not mix a conversation up.
+func TestPost_TimeNeverGoesBack(t *testing.T) {
+	early := second
+	early.At = t0.Add(-time.Hour)
+	want := early
+	want.At = first.At.Add(2 * time.Microsecond)
+	given(t, created, first).When(session.Post{MessagePosted: early, EndedRun: "r1"}).Then(want)
+	given(t, created, first, session.MessageQueued{MessagePosted: early}).When(session.TakeQueued{EndedRun: "r1", Now: early.At}).Then(want)
+	given(t, created, first).When(session.Replace{Post: session.Post{MessagePosted: early, EndedRun: "r1"}}).
+		Then(session.RunDiscarded{Run: "r1", At: early.At}, want)
+	given(t, created, first, session.MessagesCleared{}).When(session.Post{MessagePosted: early}).Then(early)
 }
