@@ -11,5 +11,6 @@
 // It may import domain and commands. Start reading at runner.go, then actor.go;
 // model.go and tool.go act, prompt.go, window.go and history.go build what the
 // model sees, memory.go has older messages summed up, deltas.go shows text while
-// it arrives. Built-in tools are in handlers/tools.
+// it arrives. Built-in tools are in handlers/tools. ingest.go does for documents what
+// runner.go does for runs.
 package handlers

@@ -3,6 +3,8 @@ package handlers
 import (
 	"context"
 	"io"
+
+	"refold/domain/event"
 )
 
 // Embedder turns texts into vectors. Implementation: infra/openai (any
@@ -92,3 +94,19 @@ const MaxParsed = 32 << 20
 type ParseError struct{ Code, Message string }
 
 func (e *ParseError) Error() string { return e.Code + ": " + e.Message }
+
+// Holdings lists what bases hold. Implementation: infra/app, over the read models.
+type Holdings interface {
+	// Documents calls each for every document of a base that is not deleted, FAQ
+	// entries too, as the log had them at upTo or later. The error of each ends it
+	// and comes back.
+	Documents(ctx context.Context, tenant, base string, upTo event.Position, each func(id string) error) error
+	// Entries calls each for every FAQ entry of a base in the same way.
+	Entries(ctx context.Context, tenant, base string, upTo event.Position, each func(HeldEntry) error) error
+}
+
+// HeldEntry is an FAQ entry that a base holds.
+type HeldEntry struct {
+	Number   int64
+	Question string
+}

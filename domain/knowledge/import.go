@@ -46,12 +46,16 @@ type ImportStarted struct {
 	At       time.Time `json:"at"`
 }
 
-// ImportProgressed says how far it is, and what it was about before all else:
-// Before is the list of entries that a replacement deletes, as JSON of []int64.
+// ImportProgressed says how far it is. Notes is what became of the rows since the
+// last time, as JSON of []ImportNote. Before, of the first one, is the list of
+// entries that a replacement deletes, as JSON of []int64. Released gives the claim
+// back.
 type ImportProgressed struct {
 	Tally
-	Before Blob      `json:"before,omitzero"`
-	At     time.Time `json:"at"`
+	Notes    Blob      `json:"notes,omitzero"`
+	Before   Blob      `json:"before,omitzero"`
+	Released bool      `json:"released,omitempty"`
+	At       time.Time `json:"at"`
 }
 
 // Tally counts rows by what became of them.
@@ -64,8 +68,8 @@ type Tally struct {
 	Deleted int `json:"deleted,omitempty"` // entries that were replaced
 }
 
-// ImportCompleted ends an import. Report is what became of each row that was not
-// simply added, as JSON of []ImportNote.
+// ImportCompleted ends an import. Report is what became of each row, as JSON of
+// []ImportNote.
 type ImportCompleted struct {
 	Tally
 	Report Blob      `json:"report,omitzero"`
@@ -120,6 +124,7 @@ type Import struct {
 	Attempts  int
 	Tally     Tally
 	Before    Blob
+	Notes     []Blob
 	Completed *ImportCompleted
 	Failed    *ImportFailed
 	UpdatedAt time.Time
@@ -155,6 +160,9 @@ type RecordImport struct {
 func (RequestImport) importCommand() {}
 func (ClaimImport) importCommand()   {}
 func (RecordImport) importCommand()  {}
+
+// MaxClaims is how many processes may begin an import and not end it.
+const MaxClaims = 20
 
 // ErrNoImport says that there is no such import.
 var ErrNoImport = domain.Reject(domain.Missing, "import_not_found", "there is no such import")
@@ -201,6 +209,12 @@ func EvolveImport(i Import, e ImportEvent) Import {
 		i.Tally, i.UpdatedAt = e.Tally, e.At
 		if e.Before.Digest != "" {
 			i.Before = e.Before
+		}
+		if e.Notes.Digest != "" {
+			i.Notes = append(slices.Clip(i.Notes), e.Notes)
+		}
+		if e.Released {
+			i.Claim = nil
 		}
 	case ImportCompleted:
 		i.Completed, i.Tally, i.UpdatedAt = &e, e.Tally, e.At
