@@ -25,12 +25,23 @@ type agentJSON struct {
 }
 
 func wireAgent(r *http.Request, g agent.Agent) agentJSON {
+	mode, knowledge := "smart-reasoning", g.Knowledge
+	if g.Mode == agent.ModeQuick {
+		mode = "quick-answer"
+	}
+	if knowledge == "" {
+		knowledge = agent.KnowledgeNone
+	}
 	return agentJSON{ID: g.ID, Name: g.Name, Description: g.Description, IsBuiltin: true, TenantID: tenantNumber(r), Config: body{
-		"agent_mode": "smart-reasoning", "agent_type": "custom", "system_prompt": g.SystemPrompt, "context_template": "",
-		"model_id": g.Model, "rerank_model_id": "", "temperature": g.Temperature, "max_completion_tokens": g.MaxTokens,
-		"thinking": g.Thinking, "max_iterations": g.MaxRounds, "allowed_tools": g.Tools, "multi_turn_enabled": true,
-		"history_turns": 5, "web_search_enabled": false, "mcp_selection_mode": "none", "skills_selection_mode": "none",
-		"kb_selection_mode": "none",
+		"agent_mode": mode, "agent_type": "custom", "system_prompt": g.SystemPrompt, "context_template": g.Quick.Template,
+		"model_id": g.Model, "rerank_model_id": g.Retrieval.RerankModel, "temperature": g.Temperature, "max_completion_tokens": g.MaxTokens,
+		"thinking": g.Thinking, "citation_enabled": !g.Uncited, "max_iterations": g.MaxRounds, "allowed_tools": g.Tools, "multi_turn_enabled": true,
+		"history_turns": 5, "web_search_enabled": g.Web, "web_search_max_results": g.Retrieval.WebResults, "mcp_selection_mode": "none", "skills_selection_mode": "none",
+		"kb_selection_mode": knowledge, "knowledge_bases": g.Bases, "retrieve_kb_only_when_mentioned": g.OnlyMentioned, "retain_retrieval_history": g.RetainRetrieval,
+		"embedding_top_k": g.Retrieval.TopK, "rerank_top_k": g.Retrieval.RerankTopK, "keyword_threshold": g.Retrieval.KeywordThreshold,
+		"vector_threshold": g.Retrieval.VectorThreshold, "rerank_threshold": g.Retrieval.RerankThreshold, "faq_priority_enabled": g.Retrieval.FAQPriority,
+		"faq_direct_answer_threshold": g.Retrieval.FAQDirect, "faq_score_boost": g.Retrieval.FAQBoost, "enable_query_expansion": g.Retrieval.Expand,
+		"enable_rewrite": g.Quick.Rewrite, "fallback_strategy": g.Quick.Fallback, "fallback_response": g.Quick.FallbackText, "fallback_prompt": g.Quick.FallbackPrompt,
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,8 +21,8 @@ type Limits struct {
 	Open bool
 }
 
-// chatRoute is what Limits.Chat counts.
-const chatRoute = "POST /api/v1/agent-chat/{session}"
+// chatRoutes are what Limits.Chat counts.
+var chatRoutes = []string{"POST /api/v1/agent-chat/{session}", "POST /api/v1/knowledge-chat/{session}"}
 
 // maxBuckets bounds the buckets that are remembered. Full ones, which say
 // nothing, are forgotten first.
@@ -78,7 +79,7 @@ func (l *limiter) sweep(now time.Time) {
 func (a *API) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := asking(r)
-		perSecond, chat := a.Limits.Rate, p.route == chatRoute
+		perSecond, chat := a.Limits.Rate, slices.Contains(chatRoutes, p.route)
 		if chat {
 			perSecond = a.Limits.Chat
 		}

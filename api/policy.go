@@ -39,6 +39,7 @@ var policies = map[string]string{
 	"DELETE /api/v1/sessions/{session}/attachments/{attachment}":      key.Chat,
 	"GET /api/v1/sessions/{session}/messages/{message}/files":         key.Chat,
 	"POST /api/v1/agent-chat/{session}":                               key.Chat,
+	"POST /api/v1/knowledge-chat/{session}":                           key.Chat,
 	"GET /api/v1/messages/{session}/load":                             key.Chat,
 	"DELETE /api/v1/messages/{session}/{message}":                     key.Chat,
 	"POST /api/v1/messages/search":                                    key.MessageHistory,

@@ -130,6 +130,7 @@ func (a *API) Handler() http.Handler {
 		r.Delete("/sessions/{session}/attachments/{attachment}", a.deleteAttachment)
 		r.Get("/sessions/{session}/messages/{message}/files", a.messageFile)
 		r.Post("/agent-chat/{session}", a.agentChat)
+		r.Post("/knowledge-chat/{session}", a.knowledgeChat)
 		r.Get("/messages/{session}/load", a.loadMessages)
 		r.Get("/agent/tool-approvals", a.listApprovals)
 		r.Post("/agent/tool-approvals/{approval}", a.resolveApproval)

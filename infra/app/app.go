@@ -106,9 +106,13 @@ func (a *App) assemble(m *models) error {
 	a.Titler = &handlers.Titler{Commands: a.Commands, Store: a.Store, Models: m, Clock: c.Clock, Log: c.Log, Self: a.Runner.Self,
 		Sole: a.Runner.Sole, Plain: m.plain}
 	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}
-	smart, _, err := cat.Agent(context.Background(), "", agent.SmartReasoning)
-	if err != nil {
-		return err
+	var agents []agent.Agent
+	for _, id := range agent.Builtins {
+		g, _, err := cat.Agent(context.Background(), "", id)
+		if err != nil {
+			return err
+		}
+		agents = append(agents, g)
 	}
 	roots, err := c.rootsByTenant()
 	if err != nil {
@@ -120,7 +124,7 @@ func (a *App) assemble(m *models) error {
 	}
 	a.API = &api.API{Blobs: a.DB.Blobs(), Contents: a.DB.Contents(), Commands: a.Commands, Store: a.Store, Documents: a.Engine.Reading(), Engine: a.Engine,
 		Tail: &api.Tail{Store: a.Store, Log: c.Log}, Log: c.Log, Version: c.Version, Key: c.APIKey, LocalKey: a.LocalKey,
-		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Waits: a.Runner.WaitsFor, Notes: a.notes, Written: a.store.newest, Titles: a.Titler.Generate, Agents: []agent.Agent{smart},
+		Roots: roots, Self: a.Runner.Self, Sole: a.Runner.Sole, Limits: limits, Ready: a.ready, Waits: a.Runner.WaitsFor, Notes: a.notes, Written: a.store.newest, Titles: a.Titler.Generate, Agents: agents,
 		Metrics: a.Metrics.Handler(), Answered: func(x api.Answered) {
 			a.Metrics.Request(x.Method, x.Route, x.Status, x.Took, x.Streamed)
 		}}
