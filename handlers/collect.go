@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -140,17 +141,27 @@ func (c *Collector) walk(ctx context.Context, ripe func([]Content) []Content) (d
 		grace = CollectGrace
 	}
 	var last Content
+	looked := map[[2]string]bool{}
 	for done.Checked < collectMost {
 		page, err := c.Contents.Old(ctx, grace, last, collectPage)
 		if err != nil || len(page) == 0 {
 			return done, err
+		}
+		whole := len(page) == collectPage
+		last = page[len(page)-1]
+		// With a short grace, what this pass has kept comes again.
+		page = slices.DeleteFunc(page, func(p Content) bool { return looked[[2]string{p.Tenant, p.Digest}] })
+		if len(page) == 0 {
+			return done, nil
+		}
+		for _, p := range page {
+			looked[[2]string{p.Tenant, p.Digest}] = true
 		}
 		inUse, err := c.InUse(ctx, page)
 		if err != nil {
 			return done, err
 		}
 		done.Checked += len(page)
-		last = page[len(page)-1]
 		var unused []Content
 		used := map[string][]string{}
 		for i, p := range page {
@@ -173,7 +184,7 @@ func (c *Collector) walk(ctx context.Context, ripe func([]Content) []Content) (d
 				return done, err
 			}
 		}
-		if len(page) < collectPage {
+		if !whole {
 			return done, nil
 		}
 	}

@@ -120,12 +120,12 @@ func TestCollector_Run(t *testing.T) {
 	done := make(chan struct{})
 	go func() { c.Run(ctx); close(done) }()
 	for h := 1; h <= 3; h++ {
-		if h == 2 {
+		k.await(t, time.Duration(h)*time.Hour)
+		if h == 2 { // the first pass has failed
 			l.mu.Lock()
 			l.fail = nil
 			l.mu.Unlock()
 		}
-		k.await(t, time.Duration(h)*time.Hour)
 		if !l.has("acme", d) {
 			t.Fatalf("gone before pass %d", h)
 		}
