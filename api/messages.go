@@ -135,7 +135,7 @@ func (a *API) loadMessages(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, error) {
-	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: slices.Concat([]tool.Reference{}, m.References),
+	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: append([]tool.Reference{}, m.References...),
 		Completed: m.Completed, Fallback: m.Fallback, DurationMS: m.DurationMS, Channel: m.Channel, AgentID: m.Agent, ModelID: m.Model,
 		CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, RunID: m.Run, Outcome: m.Outcome, EndReason: m.EndReason, Degraded: m.Degraded}
 	for i, image := range m.Images {
