@@ -138,12 +138,12 @@ func (d Entry) Check(chunks []Chunk) error {
 	if d.Tenant == "" || d.Base == "" || d.Document == "" {
 		return fmt.Errorf("%w: a document in an index needs tenant, base and id", event.ErrInvalid)
 	}
-	seen := make(map[string]bool, len(chunks))
+	ids, places := make(map[string]bool, len(chunks)), make(map[int]bool, len(chunks))
 	for _, c := range chunks {
-		if c.ID == "" || c.Kind == "" || seen[c.ID] {
-			return fmt.Errorf("%w: chunk %d of document %s has no kind, or no id of its own", event.ErrInvalid, c.Index, d.Document)
+		if c.ID == "" || c.Kind == "" || ids[c.ID] || places[c.Index] || c.Index < 0 {
+			return fmt.Errorf("%w: chunk %d of document %s has no kind, or no id and place of its own", event.ErrInvalid, c.Index, d.Document)
 		}
-		seen[c.ID] = true
+		ids[c.ID], places[c.Index] = true, true
 	}
 	return nil
 }

@@ -100,13 +100,16 @@ func (v *Vectors) Nearest(query []float32, n int, keep func(Ref) bool) []Near {
 		})
 	}
 	wg.Wait()
-	all := slices.Concat(found...)
-	slices.SortFunc(all, nearer)
-	all = all[:min(len(all), n)]
+	all := nearest(slices.Concat(found...), n)
 	for i := range all {
 		all[i].Score *= unit
 	}
 	return all
+}
+
+func nearest(all []Near, n int) []Near {
+	slices.SortFunc(all, nearer)
+	return all[:min(len(all), n)]
 }
 
 func nearer(a, b Near) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Row, b.Row)) }

@@ -157,7 +157,11 @@ func word(w string, emit func(string, role)) {
 		emit(stem(shorten(lower)), whole)
 		return
 	}
-	emit(shorten(lower), whole)
+	if plainLower(lower) {
+		emit(stem(shorten(lower)), whole)
+	} else {
+		emit(shorten(lower), whole)
+	}
 	if len(w) > maxTerm {
 		return // no word that anybody would look for in parts
 	}

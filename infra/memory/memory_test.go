@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/handlers"
 	"refold/infra/memory"
 	"refold/projections"
@@ -22,4 +23,8 @@ func TestDocuments(t *testing.T) {
 
 func TestBlobs(t *testing.T) {
 	storetest.RunBlobs(t, storetest.BlobsFactory{Open: func(testing.TB) handlers.Blobs { return &memory.Blobs{} }})
+}
+
+func TestIndex(t *testing.T) {
+	storetest.RunIndex(t, storetest.IndexFactory{Open: func(testing.TB) knowledge.Index { return &memory.Index{} }})
 }

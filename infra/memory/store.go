@@ -1,4 +1,4 @@
-// Package memory keeps the event log, read models and blobs in this process:
+// Package memory keeps the event log, read models, blobs and the index in this process:
 // the fake that passes the same suites as the real stores, for tests and for
 // trying things out. Nothing survives the process. It imports the domain and
 // the packages whose ports it implements, nothing outside. Start reading at

@@ -1,4 +1,4 @@
-// Package sqlite keeps the event log, read models and blobs in one SQLite file,
+// Package sqlite keeps the event log, read models, blobs and the index in one SQLite file,
 // without a server: the embedded default. One process owns the file and writes;
 // others may open it read-only meanwhile. It imports the domain, the packages
 // whose ports it implements, ncruces/go-sqlite3 (its native interface; no
@@ -14,10 +14,14 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
+	"refold/domain/search"
 	"refold/handlers"
 	"refold/projections"
 )
@@ -41,6 +45,10 @@ type DB struct {
 	news     signal
 	recent   recent // unused when read-only
 	counts   counts
+	spaces   *search.Spaces
+
+	keepLoose time.Duration // vectors that no chunk has
+
 	closing  sync.Once
 	closed   chan struct{}
 	closeErr error
@@ -55,7 +63,8 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 	if path, err = resolve(path); err != nil {
 		return nil, err
 	}
-	db := &DB{path: path, readOnly: o.ReadOnly, closed: make(chan struct{})}
+	db := &DB{path: path, readOnly: o.ReadOnly, closed: make(chan struct{}),
+		spaces: search.NewSpaces(search.SpaceBytes, search.SpaceIdle), keepLoose: knowledge.KeepLoose}
 	db.pool = newPool(db)
 	if o.ReadOnly {
 		if err := db.checkVersion(ctx); err != nil {
@@ -112,12 +121,16 @@ func (db *DB) Blobs() handlers.Blobs { return &Blobs{db} }
 // Contents is the same large content, as it is collected.
 func (db *DB) Contents() handlers.Contents { return &Blobs{db} }
 
+// Index is what can be searched of the knowledge in the file.
+func (db *DB) Index() knowledge.Index { return &Index{db} }
+
 // Close ends all waiting, writes the log back into the main file and gives the
 // lock back. Requests in flight are answered first, later ones are
 // event.ErrUnavailable. Closing twice is fine.
 func (db *DB) Close() error {
 	db.closing.Do(func() {
 		close(db.closed)
+		db.spaces.Close()
 		var err error
 		if db.w != nil {
 			db.w.stop()
@@ -157,6 +170,17 @@ func connect(ctx context.Context, path string, flags sqlite3.OpenFlag) (*sqlite3
 		return nil, problem(path, "open", err)
 	}
 	if err := conn.Exec("PRAGMA busy_timeout=5000; PRAGMA trusted_schema=OFF"); err != nil {
+		return nil, errors.Join(problem(path, "set up", err), conn.Close())
+	}
+	return conn, nil
+}
+
+// withWords adds full text search to a connection.
+func withWords(path string, conn *sqlite3.Conn, err error) (*sqlite3.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := fts5.Register(conn); err != nil {
 		return nil, errors.Join(problem(path, "set up", err), conn.Close())
 	}
 	return conn, nil

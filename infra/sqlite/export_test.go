@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
+
+	"refold/domain/search"
 )
 
 // funcJob runs a function as the writer.
@@ -81,3 +84,12 @@ func (db *DB) Queued(t *testing.T, n int) {
 		runtime.Gosched()
 	}
 }
+
+// KeepLoose sets for how long vectors are kept that no chunk has.
+func (db *DB) KeepLoose(d time.Duration) { db.keepLoose = d }
+
+// Held is what is in memory of the vectors.
+func (db *DB) Held() (spaces, bytes int) { return db.spaces.Held() }
+
+// HoldAtMost bounds that.
+func (db *DB) HoldAtMost(bytes int) { db.spaces = search.NewSpaces(bytes, time.Hour) }

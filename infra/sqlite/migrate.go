@@ -11,6 +11,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
 	"github.com/pressly/goose/v3"
 
 	"refold/domain/event"
@@ -113,6 +114,9 @@ func migrate(ctx context.Context, path string) (from, to int64, err error) {
 		return from, from, errNewer(path, from)
 	}
 	db, err := driver.Open("file:"+escape(path), func(c *sqlite3.Conn) error {
+		if err := fts5.Register(c); err != nil {
+			return err
+		}
 		return c.Exec("PRAGMA busy_timeout=5000; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
 	})
 	if err != nil {

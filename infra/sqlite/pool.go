@@ -97,6 +97,7 @@ func (db *DB) read(ctx context.Context, fn func(*reader) error) (err error) {
 
 func openReader(db *DB) (*reader, error) {
 	conn, err := connect(context.Background(), db.path, sqlite3.OPEN_READONLY)
+	conn, err = withWords(db.path, conn, err)
 	if err != nil {
 		return nil, err
 	}

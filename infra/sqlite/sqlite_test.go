@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/handlers"
 	"refold/infra/sqlite"
 	"refold/projections"
@@ -79,5 +80,18 @@ func TestBlobs(t *testing.T) {
 	storetest.RunBlobs(t, storetest.BlobsFactory{
 		Open:   func(t testing.TB) handlers.Blobs { return take(fresh(t)) },
 		Reopen: func(t testing.TB, b handlers.Blobs) handlers.Blobs { return take(f.reopen(t, b)) },
+	})
+}
+
+func TestIndex(t *testing.T) {
+	f := files{}
+	take := func(db *sqlite.DB) knowledge.Index {
+		x := db.Index()
+		f[x] = db
+		return x
+	}
+	storetest.RunIndex(t, storetest.IndexFactory{
+		Open:   func(t testing.TB) knowledge.Index { return take(fresh(t)) },
+		Reopen: func(t testing.TB, x knowledge.Index) knowledge.Index { return take(f.reopen(t, x)) },
 	})
 }

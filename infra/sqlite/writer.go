@@ -78,6 +78,7 @@ func newWriter(db *DB) (*writer, error) {
 
 func (w *writer) open() error {
 	conn, err := connect(context.Background(), w.db.path, sqlite3.OPEN_READWRITE)
+	conn, err = withWords(w.db.path, conn, err)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Package storetest is what every store has to pass: suites for the event log
-// (Run), read models (RunDocuments) and blobs (RunBlobs), shared by all
-// implementations. It imports the ports and testing; only _test.go files import
+// (Run), read models (RunDocuments), blobs (RunBlobs) and the index of knowledge
+// (RunIndex), shared by all implementations. It imports the ports and testing; only _test.go files import
 // it. The numbers in test names are those of the field cases. Start reading at
 // Run.
 package storetest
