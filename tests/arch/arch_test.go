@@ -57,7 +57,7 @@ var outside = map[string]string{
 	"github.com/JohannesKaufmann/html-to-markdown": "infra/markdown",
 	"github.com/klauspost/compress":                "infra/web",
 	"github.com/klippa-app/go-pdfium":              "infra/parse/pdf",
-	"github.com/ncruces/go-sqlite3":                "infra/sqlite",
+	"github.com/ncruces/go-sqlite3":                "infra/sqlite infra/viewquery",
 	"github.com/pressly/goose":                     "infra/sqlite infra/postgres",
 	"github.com/prometheus/client_golang":          "infra/metrics",
 	"github.com/santhosh-tekuri/jsonschema":        "infra/jsonschema",
