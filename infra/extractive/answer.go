@@ -2,6 +2,7 @@ package extractive
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -21,10 +22,10 @@ func (t *turn) answer() string {
 	var b strings.Builder
 	b.WriteString(t.say("I am the built-in extractive model: I quote what the sources say, I do not reason about it.\n\n",
 		"我是内置的摘录模型：只引用资料原文，不做推理。\n\n"))
-	if !t.folder {
-		b.WriteString(t.say("No folder is open for this question, so there is nothing to quote from. `refold ask --dir FOLDER \"question\"` opens one; "+
-			"for questions about anything else, connect a language model.",
-			"这次提问没有打开文件夹，所以没有可以引用的资料。用 `refold ask --dir 文件夹 \"问题\"` 打开一个；其他问题请接入语言模型。"))
+	if !t.sources {
+		b.WriteString(t.say("No folder and no knowledge base is open for this question, so there is nothing to quote from. `refold ask --dir FOLDER \"question\"` and "+
+			"`refold ask --kb NAME \"question\"` open one; for questions about anything else, connect a language model.",
+			"这次提问没有打开文件夹或知识库，所以没有可以引用的资料。用 `refold ask --dir 文件夹 \"问题\"` 或 `refold ask --kb 名称 \"问题\"` 打开一个；其他问题请接入语言模型。"))
 		return b.String()
 	}
 	if len(t.terms) == 0 {
@@ -39,6 +40,10 @@ func (t *turn) answer() string {
 	}
 	b.WriteString(t.say("These places fit your question:\n", "与问题相符的内容如下：\n"))
 	for _, q := range quotes {
+		if handle, ok := strings.CutPrefix(q.path, handlePrefix); ok {
+			fmt.Fprintf(&b, "\n> %s\n(%s) <ref id=\"%s\"/>\n", uncited(quoted(q.text)), title(t.evidence.titles[q.path]), handle)
+			continue
+		}
 		fmt.Fprintf(&b, "\n> %s\n(%s:%d)\n", quoted(q.text), plain(q.path), q.line)
 	}
 	return strings.TrimRight(b.String(), "\n")
@@ -119,6 +124,24 @@ func quoted(text string) string {
 		text = string(runes[:maxQuote]) + " …"
 	}
 	return strings.ReplaceAll(text, "![", `!\[`)
+}
+
+var cites = regexp.MustCompile(`(?i)<(/?(?:ref|kb|web)\b)|\[(\s*[cdbw][0-9]+[^\]]*)\]`)
+
+// uncited is a quote that cannot pass for a citation of ours.
+func uncited(text string) string {
+	return cites.ReplaceAllStringFunc(text, func(m string) string {
+		return strings.NewReplacer("<", "‹", "[", "(", "]", ")").Replace(m)
+	})
+}
+
+// title is the name of a document as text.
+func title(text string) string {
+	text = strings.NewReplacer("<", "‹", ">", "›", "[", "(", "]", ")").Replace(plain(text))
+	if runes := []rune(text); len(runes) > 100 {
+		text = string(runes[:100]) + " …"
+	}
+	return text
 }
 
 func plain(text string) string { return strings.Join(strings.Fields(text), " ") }

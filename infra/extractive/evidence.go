@@ -3,6 +3,7 @@ package extractive
 import (
 	"cmp"
 	"encoding/json"
+	"html"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ type evidence struct {
 	closed []string // paths listed as text that cannot be read
 	hits   []line   // lines that a search found
 	pages  []page
+	titles map[string]string // of passages, by path, which is their handle
 }
 
 type line struct {
@@ -92,6 +94,45 @@ func takeRead(e *evidence, arguments, output string) {
 		e.pages = append(e.pages, p)
 	}
 }
+
+var (
+	passageTag  = regexp.MustCompile(`(?s)<(chunk|faq)((?: [a-z_]+="[^"<>]*")+)>\n(.*?)\n?</(?:chunk|faq)>`)
+	handleAttr  = regexp.MustCompile(`(?:chunk_id|faq_id)="([cC][0-9]+)"`)
+	titleAttr   = regexp.MustCompile(`knowledge_title="([^"]*)"`)
+	contextAttr = regexp.MustCompile(` section="([^"]*)"`)
+	innerTag    = regexp.MustCompile(`</?(?:question|similar_question|answer|match_snippet|content)>`)
+)
+
+// takePassages reads passages of knowledge bases. Their path is their handle.
+func takePassages(e *evidence, _, output string) {
+	for _, m := range passageTag.FindAllStringSubmatch(output, -1) {
+		h := handleAttr.FindStringSubmatch(m[2])
+		if h == nil {
+			continue
+		}
+		p := page{path: handlePrefix + strings.ToLower(h[1])}
+		if e.titles == nil {
+			e.titles = map[string]string{}
+		}
+		if _, have := e.titles[p.path]; have {
+			continue
+		}
+		e.titles[p.path] = ""
+		if t := titleAttr.FindStringSubmatch(m[2]); t != nil {
+			e.titles[p.path] = html.UnescapeString(t[1])
+		}
+		if c := contextAttr.FindStringSubmatch(m[2]); c != nil {
+			p.lines = append(p.lines, line{p.path, 0, "# " + html.UnescapeString(c[1])})
+		}
+		for i, text := range strings.Split(html.UnescapeString(innerTag.ReplaceAllString(m[3], "")), "\n") {
+			p.lines = append(p.lines, line{p.path, i + 1, text})
+		}
+		e.pages = append(e.pages, p)
+	}
+}
+
+// handlePrefix marks a path that is the handle of a passage.
+const handlePrefix = "\x00"
 
 // distinct gives the lines found, each once.
 func (e *evidence) distinct() []line {

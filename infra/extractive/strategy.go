@@ -29,13 +29,16 @@ var strategies []strategy
 
 func init() {
 	strategies = []strategy{
+		{tool: searchTool, phase: phaseSearch, ask: askKnowledge, take: takePassages},
+		{tool: "grep_chunks", phase: phaseSearch, ask: askPassages, take: takePassages},
 		{tool: "list_files", phase: phaseSearch, ask: askList, take: takeList},
 		{tool: "grep_files", phase: phaseSearch, ask: askGrep, take: takeGrep},
 		{tool: "read_file", phase: phaseRead, ask: askRead, take: takeRead},
 	}
 }
 
-func isFileTool(name string) bool {
+// isSourceTool tells whether a tool reads what can be quoted.
+func isSourceTool(name string) bool {
 	return slices.ContainsFunc(strategies, func(s strategy) bool { return s.tool == name })
 }
 
@@ -84,6 +87,26 @@ func (t *turn) plan(calls []request) string {
 		}
 	}
 	return t.say("Searching for: ", "搜索：") + strings.Join(words, t.say(", ", "、"))
+}
+
+const searchTool = "knowledge_search"
+
+// askKnowledge asks the knowledge bases for the question as it is.
+func askKnowledge(t *turn) []map[string]any {
+	q := []rune(t.text)
+	return []map[string]any{{"queries": []string{string(q[:min(len(q), 1000)])}}}
+}
+
+// askPassages looks for the words themselves, if the search by meaning has found
+// nothing that fits.
+func askPassages(t *turn) []map[string]any {
+	if t.tools[searchTool] && (!t.used[searchTool] || len(t.quotes()) > 0) {
+		return nil
+	}
+	if p := pattern(t.terms, 0); p != "" {
+		return []map[string]any{{"query": p}}
+	}
+	return nil
 }
 
 // askList lists the files: at once where that costs no round, else when searches

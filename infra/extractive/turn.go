@@ -14,7 +14,8 @@ type turn struct {
 	text     string // the question
 	chinese  bool
 	tools    map[string]bool
-	folder   bool // a tool for files was offered, or has been used
+	sources  bool            // a tool that reads sources was offered, or has been used
+	used     map[string]bool // tools that were called
 	parallel bool
 	made     map[string]bool // calls made, by callKey
 	rounds   int
@@ -31,14 +32,17 @@ func callKey(tool, arguments string) string { return tool + "\x00" + arguments }
 var (
 	contextEnd = "</runtime_context>"
 	mustUse    = regexp.MustCompile(`(?s)^\s*<must_use>.*?</must_use>`)
-	handedOver = regexp.MustCompile(`(?m)^Tool (\S+) returned:[ \t]*\n`)
+	// A quick answer has its sources and its question in one message.
+	quickAnswer  = regexp.MustCompile(`(?s)^Answer the question at the end from the sources that follow\.(.*)\n\nQuestion: (.*)$`)
+	nothingFound = regexp.MustCompile(`(?s)^Nothing about the question below was found.*?\n\nQuestion: (.*)$`)
+	handedOver   = regexp.MustCompile(`(?m)^Tool (\S+) returned:[ \t]*\n`)
 )
 
 func readTurn(req handlers.ModelRequest) *turn {
-	t := &turn{tools: map[string]bool{}, made: map[string]bool{}, parallel: req.Parallel}
+	t := &turn{tools: map[string]bool{}, used: map[string]bool{}, made: map[string]bool{}, parallel: req.Parallel}
 	for _, d := range req.Tools {
 		t.tools[d.Name] = true
-		t.folder = t.folder || isFileTool(d.Name)
+		t.sources = t.sources || isSourceTool(d.Name)
 	}
 	start := -1
 	for i, m := range req.Messages {
@@ -54,6 +58,14 @@ func readTurn(req handlers.ModelRequest) *turn {
 		asked = asked[i+len(contextEnd):]
 	}
 	asked = mustUse.ReplaceAllString(asked, "")
+	if m := quickAnswer.FindStringSubmatch(asked); m != nil { // sources, then the question
+		t.sources = true
+		t.evidence.take(searchTool, "", m[1])
+		asked = m[2]
+	} else if m := nothingFound.FindStringSubmatch(asked); m != nil {
+		t.sources = true
+		asked = m[1]
+	}
 	sections := handedOver.FindAllStringSubmatchIndex(asked, -1)
 	t.text = asked
 	if len(sections) > 0 {
@@ -67,7 +79,7 @@ func readTurn(req handlers.ModelRequest) *turn {
 		if i+1 < len(sections) {
 			end = sections[i+1][0]
 		}
-		t.folder = t.folder || isFileTool(asked[s[2]:s[3]])
+		t.sources = t.sources || isSourceTool(asked[s[2]:s[3]])
 		t.evidence.take(asked[s[2]:s[3]], "", asked[s[1]:end])
 	}
 
@@ -80,8 +92,9 @@ func readTurn(req handlers.ModelRequest) *turn {
 			}
 			for _, c := range m.Calls {
 				t.made[callKey(c.Name, compact(c.Arguments))] = true
+				t.used[c.Name] = true
 				arguments[c.ID] = c.Arguments
-				t.folder = t.folder || isFileTool(c.Name)
+				t.sources = t.sources || isSourceTool(c.Name)
 			}
 		case handlers.RoleTool:
 			t.evidence.take(m.Name, arguments[m.CallID], m.Content)
