@@ -46,6 +46,7 @@ func TestP84_RebuildGivesTheSame(t *testing.T) {
 	b.session("s2", session.SessionCreated{Session: "s2", At: at(50)}, session.SessionDeleted{At: at(51)})
 	b.session("s3", session.SessionCreated{Session: "s3", At: at(52)}, attached("a1", "sha256:1"))
 	b.installation()
+	b.library()
 	d := &memory.Documents{}
 	e := b.project(d, projections.All()...)
 	for _, p := range projections.All() {

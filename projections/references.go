@@ -8,6 +8,7 @@ import (
 
 	"refold/domain"
 	"refold/domain/key"
+	"refold/domain/knowledge"
 	"refold/domain/request"
 	"refold/domain/run"
 	"refold/domain/session"
@@ -25,7 +26,8 @@ type Reference struct {
 
 // References are what content is in use for. A reference ends when its session is
 // deleted, and that of messages and runs when the conversation is emptied; an
-// attachment that no message has named ends with its removal. Streams of
+// attachment that no message has named ends with its removal. What a document of
+// a knowledge base names ends when it is deleted. Streams of
 // categories that this build does not know by name hold all that looks like a
 // digest in their facts, for ever: what is not understood is not thrown away.
 // Index: digest.
@@ -64,6 +66,15 @@ func foldReferences(v *View, f Fact) {
 			}
 		}
 	case key.Category, tenant.Category, request.Category:
+	case knowledge.Category:
+		if _, deleted := f.Event.(knowledge.DocumentDeleted); deleted {
+			holder := " " + f.Stream.Category + "/" + f.Stream.ID
+			for _, digest := range takeItems(v, heldCollection, in, holder) {
+				Remove(v, "", in, referenceID(digest, holder))
+			}
+			return
+		}
+		fallthrough
 	default:
 		for _, digest := range digestPattern.FindAllString(string(f.Data), -1) {
 			hold(v, in, " "+f.Stream.Category+"/"+f.Stream.ID, digest, func(r *Reference) { r.Used = true })

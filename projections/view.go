@@ -9,13 +9,14 @@ import (
 
 	"refold/domain/event"
 	"refold/domain/key"
+	"refold/domain/knowledge"
 	"refold/domain/run"
 	"refold/domain/session"
 	"refold/domain/tenant"
 )
 
 // Fact is a decoded event of any aggregate that is projected: Event is an Event
-// of run, session, key or tenant.
+// of run, session, key, tenant or knowledge.
 type Fact struct {
 	event.Raw
 	Event any
@@ -45,6 +46,24 @@ func Read(raw event.Raw) (Fact, error) {
 		f.Event = rec.Event
 	case tenant.Category:
 		rec, err := event.Record(tenant.Codec, raw)
+		if err != nil {
+			return f, err
+		}
+		f.Event = rec.Event
+	case knowledge.Category:
+		rec, err := event.Record(knowledge.Codec, raw)
+		if err != nil {
+			return f, err
+		}
+		f.Event = rec.Event
+	case knowledge.BaseCategory:
+		rec, err := event.Record(knowledge.BaseCodec, raw)
+		if err != nil {
+			return f, err
+		}
+		f.Event = rec.Event
+	case knowledge.ImportCategory:
+		rec, err := event.Record(knowledge.ImportCodec, raw)
 		if err != nil {
 			return f, err
 		}
@@ -219,4 +238,4 @@ func preview(text string, n int) string {
 
 func sessionOf(f Fact) string { return f.Meta.Correlation }
 
-var facts = []string{session.Category, run.Category, key.Category, tenant.Category}
+var facts = []string{session.Category, run.Category, key.Category, tenant.Category, knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory}

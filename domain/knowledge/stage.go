@@ -65,8 +65,8 @@ func ClaimTime(stage string) time.Duration {
 // upkeep tells whether a stage is none of the way into the index.
 func upkeep(stage string) bool { return stage == StageSync || stage == StageRemove }
 
-// stageAt is how far a document is, in percent, when a stage begins.
-func stageAt(o Origin, stage string) int {
+// ProgressAt is how far a document is, in percent, when a stage begins.
+func ProgressAt(o Origin, stage string) int {
 	weights := map[string]int{StageFetch: 10, StageParse: 30, StageChunk: 10, StageEmbed: 40, StageIndex: 10}
 	total, before := 0, 0
 	for _, st := range Stages(o) {

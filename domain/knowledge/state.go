@@ -159,5 +159,5 @@ func (s State) Progress() int {
 	if s.Draft || s.Added == nil {
 		return 0
 	}
-	return stageAt(s.Added.Origin, s.Stage())
+	return ProgressAt(s.Added.Origin, s.Stage())
 }
