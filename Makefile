@@ -15,8 +15,8 @@ test: ## all tests; fetches and starts what they need, ends with a line per suit
 build: ## the binary, pure Go, in bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/refold ./infra/cmd/refold
 
-bench: ## benchmarks beside bare comparators in the same run
-	@bash tests/bench/run
+bench: ## the table of targets, each beside its comparator; RUN=G4,G10, FULL=1, JSON=1
+	@$(GO) run ./tests/bench $(if $(RUN),-run $(RUN)) $(if $(FULL),-full) $(if $(JSON),-json)
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@bash tests/fuzz

@@ -1,18 +1,14 @@
-package bench
+package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,15 +18,6 @@ import (
 	"refold/infra/app"
 	"refold/tests/bench/load"
 )
-
-// cpu is the processor time that the process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // parallel runs n tasks, at most width at a time, and reports wall and CPU per
 // round. The model server runs in the same process for all of them.
@@ -62,7 +49,7 @@ func parallel(b *testing.B, width, rounds int, task func() error) {
 func bareLoop(url string) error {
 	cfg := goopenai.DefaultConfig("key")
 	cfg.BaseURL = url
-	cfg.HTTPClient = shared
+	cfg.HTTPClient = load.Client
 	client := goopenai.NewClientWithConfig(cfg)
 	tools := []goopenai.Tool{{Type: goopenai.ToolTypeFunction, Function: &goopenai.FunctionDefinition{Name: "look", Description: "Look at a part.", Parameters: load.LookSchema}}}
 	messages := []goopenai.ChatCompletionMessage{{Role: "system", Content: "You look at parts."}, {Role: "user", Content: "Look at all parts."}}
@@ -103,8 +90,6 @@ func bareLoop(url string) error {
 	}
 }
 
-var shared = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
-
 // serve opens a whole Refold on a fresh directory and serves it.
 func serve(b *testing.B, model string) string {
 	b.Helper()
@@ -129,50 +114,23 @@ func serve(b *testing.B, model string) string {
 	return "http://" + l.Addr().String() + "/api/v1"
 }
 
-// turn asks a question over HTTP and reads the stream to its last frame.
-func turn(base string) error {
-	res, err := shared.Post(base+"/sessions", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		return err
-	}
-	var s struct {
-		Data struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
-	err = json.NewDecoder(res.Body).Decode(&s)
-	res.Body.Close()
-	if err != nil {
-		return err
-	}
-	res, err = shared.Post(base+"/agent-chat/"+s.Data.ID, "application/json", strings.NewReader(`{"query":"Look at all parts."}`))
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if bytes.Contains(lines.Bytes(), []byte(`"response_type":"complete"`)) {
-			return nil
-		}
-	}
-	return fmt.Errorf("the stream ended without a complete frame: %v", lines.Err())
-}
-
 // BenchmarkEngine runs whole agent turns: a bare go-openai loop without any
 // record, and Refold over HTTP with every step durable, on the same model
 // server in the same process.
 func BenchmarkEngine(b *testing.B) {
 	for _, rounds := range []int{5, 10, 50} {
-		model := load.Model(b, rounds)
+		model, stop, err := load.Model(rounds, "look", load.LookArgs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer stop()
 		for _, width := range []int{1, 16} {
 			b.Run(fmt.Sprintf("rounds=%d/runs=%d/bare", rounds, width), func(b *testing.B) {
 				parallel(b, width, rounds, func() error { return bareLoop(model) })
 			})
 			b.Run(fmt.Sprintf("rounds=%d/runs=%d/refold", rounds, width), func(b *testing.B) {
 				base := serve(b, model)
-				parallel(b, width, rounds, func() error { return turn(base) })
+				parallel(b, width, rounds, func() error { return load.Turn(base) })
 			})
 		}
 	}

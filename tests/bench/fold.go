@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/domain/tool"
-	"refold/infra/sqlite"
 	"refold/tests/bench/load"
 )
 
@@ -33,47 +31,43 @@ func longRun(n int) []run.Event {
 	return out[:n]
 }
 
-// BenchmarkFold loads and folds a stream of 1,000 events, beside reading it only.
-func BenchmarkFold(b *testing.B) {
+// loadAndFold is G4.
+func loadAndFold(t *T) {
 	ctx := context.Background()
-	db, err := sqlite.Open(ctx, b.TempDir()+"/log.db", sqlite.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
-	log := event.Log[run.Event]{Store: db.Events(), Codec: run.Codec, Category: run.Category}
+	log := event.Log[run.Event]{Store: fresh(t).Events(), Codec: run.Codec, Category: run.Category}
 	events := longRun(1000)
 	facts := make([]event.Fact[run.Event], len(events))
 	for i, e := range events {
 		facts[i] = event.Fact[run.Event]{ID: fmt.Sprint("e", i), Event: e}
 	}
-	if _, err := log.Append(ctx, "1", "r", event.NoStream(), event.Envelope{Time: time.Now()}, facts...); err != nil {
-		b.Fatal(err)
+	_, err := log.Append(ctx, "1", "r", event.NoStream(), event.Envelope{Time: time.Now()}, facts...)
+	t.check(err)
+	rate := func(f func()) func() float64 {
+		return func() float64 {
+			const times = 100
+			start := time.Now()
+			for range times {
+				f()
+			}
+			return times * 1000 / time.Since(start).Seconds()
+		}
 	}
-	rate := func(b *testing.B) { b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "events/s") }
-	b.Run("read-only", func(b *testing.B) {
-		for b.Loop() {
-			raws, err := log.Store.Read(ctx, log.Stream("1", "r"), 0, 1000)
-			if err != nil || len(raws) != 1000 {
-				b.Fatal(len(raws), err)
-			}
+	r := alternate(rate(func() {
+		recs, err := log.Load(ctx, "1", "r", 0)
+		t.check(err)
+		var s run.State
+		for _, r := range recs {
+			s = run.Evolve(s, r.Event)
 		}
-		rate(b)
-	})
-	b.Run("load-and-fold", func(b *testing.B) {
-		for b.Loop() {
-			recs, err := log.Load(ctx, "1", "r", 0)
-			if err != nil {
-				b.Fatal(err)
-			}
-			var s run.State
-			for _, r := range recs {
-				s = run.Evolve(s, r.Event)
-			}
-			if s.ModelCalls == 0 {
-				b.Fatal("nothing folded")
-			}
+		if s.ModelCalls == 0 {
+			t.Fatal("nothing was folded")
 		}
-		rate(b)
-	})
+	}), rate(func() {
+		raws, err := log.Store.Read(ctx, log.Stream("1", "r"), 0, 1000)
+		if err != nil || len(raws) != 1000 {
+			t.Fatal(len(raws), err)
+		}
+	}))
+	t.add("load and fold of 1,000 events", "read-only loop", ratio(r[0], r[1]), atLeast(0.25, "x"), "%.0f / %.0f thousand events a second", r[0].median()/1000, r[1].median()/1000)
+	t.add("load and fold of 1,000 events", "", r[0].median(), atLeast(200_000, "/s"), "")
 }
