@@ -24,6 +24,7 @@ type settings struct {
 	Heartbeat, Write, Read, Approval, RunLimit int // ms
 	Context                                    int // tokens of the window
 	Gone                                       int // ms
+	Collect, Grace                             int // ms
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
 }

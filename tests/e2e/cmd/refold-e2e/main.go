@@ -32,6 +32,7 @@ type settings struct {
 	Heartbeat, Write, Read, Approval, RunLimit int
 	Context                                    int // tokens of the window
 	Gone                                       int
+	Collect, Grace                             int // of unused content
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
 }
@@ -52,7 +53,7 @@ func serve(ctx context.Context) error {
 	if err := json.Unmarshal([]byte(os.Getenv("E2E_CONFIG")), &s); err != nil {
 		return fmt.Errorf("E2E_CONFIG: %w", err)
 	}
-	c := app.Config{Data: s.Data, Store: s.Store, Gone: ms(s.Gone), Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
+	c := app.Config{Data: s.Data, Store: s.Store, Gone: ms(s.Gone), CollectEvery: ms(s.Collect), CollectGrace: ms(s.Grace), Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
 		RunTimeout: ms(s.RunLimit), ApprovalTimeout: ms(s.Approval), ReadTimeout: ms(s.Read),
 		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate,
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
