@@ -4,6 +4,5 @@
 //
 // It may import domain. Start reading at engine.go (how folds run), then
 // sessions.go, history.go, toollog.go, runs.go, approvals.go, bases.go, library.go
-// (read models) and
-// feed.go (what readers of a run are shown).
+// (read models) and feed.go (what readers of a run are shown).
 package projections
