@@ -224,6 +224,7 @@ func TestFailures(t *testing.T) {
 	c.When(claim("parse", 2, 2), fail)
 	due(t, c, 29)
 	due(t, c, 30, knowledge.Do{Stage: "parse", Attempt: 3})
+	due(t, c, -3600, knowledge.Do{Stage: "parse", Attempt: 3}) // the clock was set back
 	// One that got on does not count.
 	fail.Claim, fail.Moved, fail.RetryAfter = 3, true, 0
 	c.When(claim("parse", 3, 30), fail)

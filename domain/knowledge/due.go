@@ -49,13 +49,19 @@ func Due(s State, m Moment) []Effect {
 		}
 		return nil
 	}
-	if stage := s.owed(); stage != "" && !m.Now.Before(s.ingest.retryAt) {
+	if stage := s.owed(); stage != "" && !s.ingest.waits(m.Now) {
 		return []Effect{Do{stage, s.attempt(stage)}}
 	}
-	if stage := s.owedUpkeep(); stage != "" && !m.Now.Before(s.upkeep.retryAt) {
+	if stage := s.owedUpkeep(); stage != "" && !s.upkeep.waits(m.Now) {
 		return []Effect{Do{stage, s.attempt(stage)}}
 	}
 	return nil
+}
+
+// waits tells whether the next attempt is not to be made yet. A pause that is
+// longer than any can be is that of a clock that was set back.
+func (l lane) waits(now time.Time) bool {
+	return now.Before(l.retryAt) && l.retryAt.Sub(now) <= maxRetry
 }
 
 // owed is the stage on the way into the index that is to be done next.
