@@ -262,3 +262,60 @@ func TestIdempotent_TakesOver(t *testing.T) {
 		t.Fatalf("%+v, then %+v, %d facts", second, first, s.facts())
 	}
 }
+
+// What a key leaves behind are the facts of its own stream; no read model has
+// anything of it, and a search nothing at all.
+func TestIdempotent_LeavesFactsOnly(t *testing.T) {
+	s := newSite(t)
+	server := s.process("p", true, s.store, time.Now)
+	made, _ := s.send(server, http.MethodPost, "/api/v1/sessions", "", `{}`)
+	var session struct{ Data struct{ ID string } }
+	if err := json.Unmarshal([]byte(made.text), &session); err != nil {
+		t.Fatal(err)
+	}
+	documents := func() string {
+		var all []string
+		for _, p := range projections.All() {
+			for _, tenant := range []string{"1", "system"} {
+				page, err := s.docs.Find(t.Context(), projections.Query{Collection: p.ID(), Tenant: tenant, Limit: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range page.Documents {
+					all = append(all, d.Collection+" "+d.ID)
+				}
+			}
+		}
+		return strings.Join(all, "\n")
+	}
+	read := func() { // brings the read models up to date
+		if got, _ := s.send(server, http.MethodGet, "/api/v1/sessions", "", ""); got.status != 200 {
+			t.Fatalf("%+v", got)
+		}
+	}
+	read()
+	before := documents()
+	for i := range 100 {
+		if got, again := s.send(server, http.MethodPost, "/api/v1/sessions/"+session.Data.ID+"/pin", fmt.Sprintf("key-%d", i), ""); got.status != 200 || again {
+			t.Fatalf("%+v", got)
+		}
+		if got, again := s.send(server, http.MethodPost, "/api/v1/messages/search", "one key", fmt.Sprintf(`{"query":"word %d"}`, i)); got.status != 200 || again {
+			t.Fatalf("%+v", got)
+		}
+	}
+	read()
+	if after := documents(); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	raw, _, err := s.store.Scan(t.Context(), "", event.Filter{Categories: []string{request.Category}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, r := range raw {
+		size += len(r.Data)
+	}
+	if len(raw) != 200 || size > 200*1000 {
+		t.Errorf("%d facts of %d bytes", len(raw), size)
+	}
+}
