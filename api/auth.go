@@ -60,6 +60,9 @@ func (a *API) recoverPanic(next http.Handler) http.Handler {
 			}
 		}()
 		next.ServeHTTP(ww, r)
+		if rest := notes(r).rest; rest != nil {
+			rest()
+		}
 	})
 }
 

@@ -22,7 +22,12 @@ type Answered struct {
 }
 
 // noted is what becomes known of a request while it is answered.
-type noted struct{ tenant, by, run string }
+type noted struct {
+	tenant, by, run string
+	// rest, if set, goes on with the answer after the handler and all that is
+	// between it and recoverPanic have returned.
+	rest func()
+}
 
 func notes(r *http.Request) *noted {
 	if n, ok := r.Context().Value(notesKey).(*noted); ok {

@@ -26,83 +26,120 @@ func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
 		a.serveRun(w, r, id, place(r), follow)
 		return
 	}
-	id := chi.URLParam(r, "session")
-	sub, stop := a.Tail.subscribe(tenant(r), session.Category, id)
-	defer stop()
-	if _, err := a.Commands.Session(r.Context(), tenant(r), id); err != nil {
-		a.fail(w, r, err)
-		return
-	}
-	out := a.stream(w)
-	defer out.end()
-	if err := a.readSession(r, out, sub, id, follow); err != nil {
-		if !out.begun {
-			a.fail(w, r, err)
-			return
-		}
-		a.broke(r, out, err)
+	s := &sessionReader{a: a, r: r, id: chi.URLParam(r, "session"), follow: follow, seen: map[string]bool{}}
+	var stop func()
+	s.sub, stop = a.Tail.subscribe(tenant(r), session.Category, s.id)
+	notes(r).rest = func() {
+		defer stop()
+		s.serve(w)
 	}
 }
 
-func (a *API) readSession(r *http.Request, out *stream, sub *subscription, id string, follow bool) error {
-	s, items, err := a.loadOutline(r.Context(), tenant(r), id)
+// sessionReader is a reader of a session's feed. Most of them wait most of the
+// time, in thousands, and what a goroutine that waits takes is the depth of its
+// stack: so it waits in serve, below everything that was needed to get there.
+type sessionReader struct {
+	a      *API
+	r      *http.Request
+	out    *stream
+	sub    *subscription
+	id     string
+	follow bool
+	from   string // place in the item that is next
+	seen   map[string]bool
+	items  []item
+	last   bool // nothing will follow
+}
+
+func (s *sessionReader) serve(w http.ResponseWriter) {
+	s.out = s.a.stream(w)
+	defer s.out.end()
+	err := s.begin()
+	for err == nil {
+		if s.last, err = s.show(); err != nil || s.last {
+			break
+		}
+		if err = s.a.quiet(s.r.Context(), s.out, s.sub); err == nil {
+			err = s.load()
+		}
+	}
+	switch {
+	case err == nil:
+	case s.out.begun:
+		s.a.broke(s.r, s.out, err)
+	default:
+		s.a.fail(w, s.r, err)
+	}
+}
+
+func (s *sessionReader) load() (err error) {
+	var state session.State
+	state, s.items, err = s.a.loadOutline(s.r.Context(), tenant(s.r), s.id)
+	s.last = state.Deleted || !s.follow
+	return err
+}
+
+// begin finds the place from which the reader goes on.
+func (s *sessionReader) begin() error {
+	if _, err := s.a.Commands.Session(s.r.Context(), tenant(s.r), s.id); err != nil {
+		return err
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	if err := s.out.begin(); err != nil {
+		return errLeft
+	}
+	from := place(s.r)
+	if from == "" {
+		return nil
+	}
+	found, err := s.a.findItem(s.r, s.items, from)
 	if err != nil {
 		return err
 	}
-	if err := out.begin(); err != nil {
-		return errLeft
+	if found < 0 {
+		if err := s.out.resync("the place " + quote(from) + " is not one of this session; all follows from the start"); err != nil {
+			return errLeft
+		}
+		return nil
 	}
-	from, seen := place(r), map[string]bool{}
-	if from != "" {
-		found, err := a.findItem(r, items, from)
+	for i := range found {
+		s.seen[s.items[i].key] = true
+	}
+	if s.items[found].run == "" { // the title itself was the place
+		s.seen[s.items[found].key] = true
+		return nil
+	}
+	s.from = from
+	return nil
+}
+
+// show writes what the reader has not seen, and tells whether that is all.
+func (s *sessionReader) show() (last bool, err error) {
+	for _, it := range s.items {
+		if s.seen[it.key] {
+			continue
+		}
+		s.seen[it.key] = true
+		if it.run == "" {
+			s.a.settled(s.r.Context(), it.title.ID)
+			if err := s.out.frames([]projections.Frame{it.title}); err != nil {
+				return false, errLeft
+			}
+			continue
+		}
+		ended, err := s.a.readRun(s.r, s.out, it.run, s.from, s.follow, false)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if found < 0 {
-			if err := out.resync("the place " + quote(from) + " is not one of this session; all follows from the start"); err != nil {
-				return errLeft
-			}
-			from = ""
-		}
-		for i := range max(found, 0) {
-			seen[items[i].key] = true
-		}
-		if found >= 0 && items[found].run == "" { // the title itself was the place
-			seen[items[found].key], from = true, ""
+		s.from = ""
+		if !ended && !s.follow {
+			return true, nil
 		}
 	}
-	for {
-		for _, it := range items {
-			if seen[it.key] {
-				continue
-			}
-			seen[it.key] = true
-			if it.run == "" {
-				a.settled(r.Context(), it.title.ID)
-				if err := out.frames([]projections.Frame{it.title}); err != nil {
-					return errLeft
-				}
-				continue
-			}
-			ended, err := a.readRun(r, out, it.run, from, follow, false)
-			if err != nil {
-				return err
-			}
-			from = ""
-			if !ended && !follow {
-				return nil
-			}
-		}
-		if !follow || s.Deleted {
-			return nil
-		}
-		if err := a.quiet(r.Context(), out, sub); err != nil {
-			return err
-		}
-		if s, items, err = a.loadOutline(r.Context(), tenant(r), id); err != nil {
-			return err
-		}
-	}
+	s.items = nil
+	return s.last, nil
 }
 
 // quiet waits for news of the session, with heartbeats.
