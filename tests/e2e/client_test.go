@@ -33,8 +33,28 @@ func (c client) with(name, value string) client {
 // What goes through it is checked against the OpenAPI document.
 var plain = &http.Client{Transport: checker.Transport(&http.Transport{DisableKeepAlives: true, DisableCompression: true})}
 
-// send sends a request; in is JSON text, or a value to encode, or nil.
+// send sends a request; in is JSON text, or a value to encode, or nil. Told that a
+// view has not caught up yet, on a machine that is busy, it tries again, as the
+// answer asks for.
 func (c client) send(ctx context.Context, method, path string, in any, head map[string]string) (*http.Response, error) {
+	for {
+		res, err := c.sendOnce(ctx, method, path, in, head)
+		if err != nil || res.StatusCode != http.StatusServiceUnavailable {
+			return res, err
+		}
+		said, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+		res.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Contains(said, []byte("has not caught up yet")) || ctx.Err() != nil {
+			res.Body = io.NopCloser(bytes.NewReader(said))
+			return res, nil
+		}
+	}
+}
+
+func (c client) sendOnce(ctx context.Context, method, path string, in any, head map[string]string) (*http.Response, error) {
 	var body io.Reader
 	switch in := in.(type) {
 	case nil:
