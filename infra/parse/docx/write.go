@@ -25,7 +25,6 @@ type writer struct {
 	para      []*paragraph
 	tables    []*table
 	hidden    bool
-	bold      bool
 	numbers   map[string]int // of lists
 	wasInList bool
 	cut       bool // cells were left out
