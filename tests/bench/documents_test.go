@@ -1,3 +1,5 @@
+//go:build linux
+
 // Benchmarks beyond the table, for benchstat: go test -bench NAME ./tests/bench.
 package main
 

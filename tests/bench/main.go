@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command bench measures Refold beside bare comparators in the same run and
 // prints a table with a line for every target. What counts are ratios: each side
 // is measured five times, in turn, and the median stands. Start reading at rows.
@@ -8,10 +10,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -42,6 +47,7 @@ var rows = []row{
 
 type options struct {
 	full   bool
+	dir    string // for temporary files
 	root   string // of the repository
 	binary string // the product, built for this run
 	store  *stored
@@ -140,7 +146,14 @@ func bench(chosen []row, asJSON, full bool, keep string) bool {
 		return false
 	}
 	defer os.RemoveAll(dir)
-	o := options{full: full, binary: filepath.Join(dir, "refold")}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		os.RemoveAll(dir) // what a row has started ends with this process
+		os.Exit(1)
+	}()
+	o := options{full: full, dir: dir, binary: filepath.Join(dir, "refold")}
 	if o.root, err = prepare(o.binary); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return false
@@ -151,7 +164,7 @@ func bench(chosen []row, asJSON, full bool, keep string) bool {
 	}
 	var lines []line
 	var failed []string
-	began := time.Now()
+	began, before := time.Now(), busy()
 	for _, r := range chosen {
 		t := &T{options: o}
 		fmt.Fprintf(os.Stderr, "%-8s %s ...", r.name, r.about)
@@ -174,12 +187,21 @@ func bench(chosen []row, asJSON, full bool, keep string) bool {
 		}
 	}
 	if !asJSON {
-		fmt.Printf("\n%d of %d targets hold\n", held, len(lines))
+		fmt.Printf("\n%d of %d targets hold. %d processors, load %s before and %s after: above that number others were at work, and figures are worse than the machine's.\n", held, len(lines), runtime.NumCPU(), before, busy())
 	}
 	for _, f := range failed {
 		fmt.Fprintln(os.Stderr, f)
 	}
 	return len(failed) == 0
+}
+
+// busy is how many processes wanted a processor in the last minute.
+func busy() string {
+	raw, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Fields(string(raw))[0]
 }
 
 // prepare builds the product as make build does, and gives the repository's root.

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -34,6 +36,7 @@ func (t *T) serve(data, model string) *server {
 	}
 	s := &server{t: t, cmd: exec.Command(t.binary, args...), done: make(chan struct{})}
 	s.cmd.Env = append(os.Environ(), "REFOLD_DATA="+data)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	t.check(os.MkdirAll(data, 0o700))
 	log, err := os.Create(filepath.Join(data, "stderr.log"))
 	t.check(err)

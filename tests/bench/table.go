@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -111,7 +113,7 @@ func (t *T) Cleanup(f func()) {
 
 // TempDir implements testing.TB.
 func (t *T) TempDir() string {
-	dir, err := os.MkdirTemp("", "refold-bench-")
+	dir, err := os.MkdirTemp(t.dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command eino measures Refold's whole engine beside Eino's ReAct agent, on the
 // same model server in the same process, and prints what each round of
 // measurement gave as JSON. It is a module of its own, so that the product does
