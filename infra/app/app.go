@@ -28,7 +28,9 @@ import (
 	"refold/handlers/tools"
 	"refold/infra/jsonschema"
 	"refold/infra/metrics"
+	"refold/infra/parse"
 	"refold/infra/tiktoken"
+	"refold/infra/web"
 	"refold/projections"
 )
 
@@ -42,9 +44,14 @@ type App struct {
 	Engine   *projections.Engine
 	Runner   *handlers.Runner
 	Titler   *handlers.Titler
+	Ingest   *handlers.Ingest
 	API      *api.API
 	LocalKey string
 	Metrics  *metrics.Set
+
+	shelves *shelves
+	parser  *parse.Parser
+	web     *web.Client
 
 	stop      context.CancelFunc
 	work      sync.WaitGroup
@@ -85,16 +92,10 @@ func Open(ctx context.Context, c Config) (*App, error) {
 func (a *App) assemble(m *models) error {
 	c := a.Config
 	registry := &tool.Registry{}
+	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}
 	a.Runner = &handlers.Runner{Store: a.Store, Models: m, Blobs: a.DB.Blobs(), Clock: c.Clock, Log: c.Log,
 		Self: instanceID(), Sole: c.embedded(),
 		Tools: a.Metrics.Tools(tools.Box{Invoker: &tools.Invoker{Registry: registry, Validator: jsonschema.New(), Log: c.Log}})}
-	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
-		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
-	for _, t := range append(builtin, c.Tools...) {
-		if err := registry.Register(t); err != nil {
-			return err
-		}
-	}
 	cat := &catalog{registry: registry, models: m, fallback: c.Fallback, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout,
 		contextTokens: c.ContextTokens, windows: c.windows()}
 	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
@@ -103,9 +104,19 @@ func (a *App) assemble(m *models) error {
 	counter := &tiktoken.Counter{Log: c.Log}
 	counter.Load() // in the background: nothing waits for it
 	a.Runner.Tokens = counter
+	if err := a.learn(counter); err != nil {
+		return err
+	}
+	cat.scopes = &scopes{a.shelves, a.fresh}
+	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
+		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
+	for _, t := range slices.Concat(builtin, a.knowledgeTools(), c.Tools) {
+		if err := registry.Register(t); err != nil {
+			return err
+		}
+	}
 	a.Titler = &handlers.Titler{Commands: a.Commands, Store: a.Store, Models: m, Clock: c.Clock, Log: c.Log, Self: a.Runner.Self,
 		Sole: a.Runner.Sole, Plain: m.plain}
-	a.Engine = &projections.Engine{Store: a.Store, Documents: a.DB.Documents(), Log: c.Log, List: projections.All()}
 	var agents []agent.Agent
 	for _, id := range agent.Builtins {
 		g, _, err := cat.Agent(context.Background(), "", id)
@@ -236,6 +247,7 @@ func (a *App) Close() error {
 	began, active := time.Now(), a.Runner.Active()
 	a.stop()
 	a.work.Wait()
+	a.parser.Close()
 	err := a.DB.Close()
 	a.Config.Log.Info("stopped: work is handed back or reported, and the record is closed", "active_runs", active, "ms", time.Since(began).Milliseconds())
 	return err

@@ -8,7 +8,6 @@ import (
 	"refold/commands"
 	"refold/domain/agent"
 	"refold/domain/run"
-	"refold/domain/session"
 	"refold/domain/tool"
 	"refold/handlers"
 	"refold/handlers/tools"
@@ -16,6 +15,7 @@ import (
 
 // catalog says which agents there are and which tools they can be offered.
 type catalog struct {
+	scopes          *scopes // nil = nothing is known
 	registry        *tool.Registry
 	models          *models
 	fallback        []string
@@ -53,11 +53,6 @@ func (c *catalog) Agent(_ context.Context, _, id string) (agent.Agent, bool, err
 	a.Fallbacks = c.fallback
 	a.RunTimeout, a.ModelTimeout, a.ApprovalTimeout = c.runTimeout, c.modelTimeout, c.approvalTimeout
 	return a, ok, nil
-}
-
-// Scope implements commands.Catalog.
-func (c *catalog) Scope(context.Context, string, agent.Agent, *session.Sources, string, bool) (commands.Scope, error) {
-	return commands.Scope{}, nil
 }
 
 // What tools need, so that what can't work is not shown to the model.

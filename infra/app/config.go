@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,9 @@ type Config struct {
 	Fallback []string      // names of models that the built-in agent moves on to
 	Default  string        // name of the default model, "" = the first
 	VLM      string        // name of the model that describes images to models without vision, "" = none
+	// AllowNet are ranges (CIDR) that addresses which come from people or models may
+	// lie in although they are not public.
+	AllowNet []string
 
 	// Rate and ChatRate are what one key may ask: "20/s", "600/m", "off"; "" =
 	// DefaultRate and DefaultChatRate.
@@ -120,6 +124,7 @@ type file struct {
 	Chat     string        `json:"chat_rate"`
 	Default  string        `json:"default_model"`
 	VLM      string        `json:"vlm"`
+	AllowNet []string      `json:"allow_net"`
 	Fallback []string      `json:"fallback_models"`
 	Models   []ModelConfig `json:"models"`
 }
@@ -175,6 +180,9 @@ func (c *Config) readFile(path string) error {
 	if c.Fallback == nil {
 		c.Fallback = in.Fallback
 	}
+	if c.AllowNet == nil {
+		c.AllowNet = in.AllowNet
+	}
 	set(&c.Rate, in.Rate)
 	set(&c.ChatRate, in.Chat)
 	if c.Roots == nil {
@@ -182,6 +190,19 @@ func (c *Config) readFile(path string) error {
 	}
 	c.Models = append(c.Models, in.Models...)
 	return nil
+}
+
+// allowed reads AllowNet.
+func (c *Config) allowed() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range c.AllowNet {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, configError(fmt.Errorf("--allow-net %q is no range of addresses; write one such as 10.1.0.0/16", text))
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // MinContextTokens is the smallest window that can be configured.

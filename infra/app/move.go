@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"refold/domain/event"
@@ -47,7 +48,7 @@ func (a *App) moveShared(ctx context.Context, shared members, head event.Positio
 	if err != nil {
 		return err
 	}
-	a.Runner.Self = self
+	a.Runner.Self, a.Ingest.Self = self, self
 	alive, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	done := make(chan struct{}, 2)
@@ -72,8 +73,11 @@ func (a *App) moveShared(ctx context.Context, shared members, head event.Positio
 	return cause
 }
 
-// moveAs moves runs until ctx ends.
+// moveAs moves runs, and documents, until ctx ends.
 func (a *App) moveAs(ctx context.Context, head event.Position) {
+	var documents sync.WaitGroup
+	documents.Go(func() { a.ingest(ctx, head) })
+	defer documents.Wait()
 	if a.Config.Own {
 		a.started.Store(true)
 		if err := a.Runner.Run(ctx, head, nil); err != nil && ctx.Err() == nil {
@@ -116,6 +120,7 @@ func (a *App) watchGone(ctx context.Context, shared members) {
 		} else {
 			news := slices.ContainsFunc(gone, func(id string) bool { return !slices.Contains(known, id) })
 			a.Runner.SetGone(gone)
+			a.Ingest.SetGone(gone)
 			if news {
 				err = a.wakeAll(ctx)
 			}
@@ -141,7 +146,11 @@ func (a *App) wakeAll(ctx context.Context) error {
 	for _, o := range open {
 		a.Runner.Wake(o)
 	}
-	return nil
+	owed, err := a.owed(ctx, head)
+	for _, o := range owed {
+		a.Ingest.Wake(o)
+	}
+	return err
 }
 
 // Take moves a run that was begun by another process, which is gone.

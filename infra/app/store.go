@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/handlers"
 	"refold/infra/postgres"
 	"refold/infra/sqlite"
@@ -20,6 +21,7 @@ type Database interface {
 	Documents() projections.Documents
 	Blobs() handlers.Blobs
 	Contents() handlers.Contents // the same large content, as it is collected
+	Index() knowledge.Index
 	Close() error
 }
 

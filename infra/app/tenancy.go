@@ -25,7 +25,10 @@ func (a *App) everywhere(ctx context.Context, head event.Position, p projections
 		}
 	}
 	documents := a.Engine.Reading()
-	q.Collection, q.Limit = p.ID(), 1000
+	if q.Limit = 1000; q.Collection != "" {
+		q.Collection = "." + q.Collection
+	}
+	q.Collection = p.ID() + q.Collection
 	return projections.EachTenant(ctx, documents, func(name string) error {
 		q.Tenant, q.Cursor = name, ""
 		for {

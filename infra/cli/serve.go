@@ -19,6 +19,7 @@ type Serve struct {
 	Rate   string   `help:"Requests that one key may make: 20/s, 600/m, off; five seconds' worth at once." env:"REFOLD_RATE" placeholder:"N/s"`
 	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
 	Level  string   `help:"What is logged: debug, info (a line for each request), warn or error." enum:"debug,info,warn,error" default:"info" env:"REFOLD_LOG_LEVEL" name:"log-level"`
+	Allow  []string `help:"Range of addresses (CIDR) that links from people or models may lead to although it is not public; repeatable." name:"allow-net" placeholder:"CIDR"`
 	Quiet  bool     `help:"Log errors only, like --log-level error."`
 	ModelFlags
 }
@@ -54,6 +55,7 @@ func (s Serve) Run(e *env) error {
 		}
 		c.Roots = append(c.Roots, abs)
 	}
+	c.AllowNet = append(c.AllowNet, s.Allow...)
 	if err := s.apply(&c); err != nil {
 		return usage("%v", err)
 	}
