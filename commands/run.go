@@ -56,17 +56,25 @@ func (r *Run) Refresh(ctx context.Context) error {
 // folds it. After a lost race it asks again on the new state; ask must not have
 // effects. It gives the events appended; none is no error.
 func (r *Run) Do(ctx context.Context, by Caller, command string, ask func(run.State) ([]run.Command, error)) ([]run.Event, error) {
+	return r.Decided(ctx, by, command, func(s run.State) ([]run.Event, run.State, error) {
+		cmds, err := ask(s)
+		if err != nil {
+			return nil, s, err
+		}
+		return run.DecideAll(s, cmds...)
+	})
+}
+
+// Decided is Do for who has decided already: decide gives the events and the
+// state after them.
+func (r *Run) Decided(ctx context.Context, by Caller, command string, decide func(run.State) ([]run.Event, run.State, error)) ([]run.Event, error) {
 	c := r.commands
 	for try := 1; ; try++ {
 		if pos, done := r.executed[by.Reservation+" "+command]; done && by.Reservation != "" {
 			r.Position = pos
 			return nil, nil
 		}
-		cmds, err := ask(r.State)
-		if err != nil {
-			return nil, err
-		}
-		events, next, err := run.DecideAll(r.State, cmds...)
+		events, next, err := decide(r.State)
 		if err != nil || len(events) == 0 {
 			return nil, err
 		}

@@ -171,7 +171,7 @@ func (a *actor) step(ctx context.Context, reports *[]run.Command) (bool, error) 
 	} else if len(recovered) > 0 {
 		*reports = append(*reports, recovered...)
 	}
-	events, err := a.r.Do(ctx, a.caller(), "runner", func(s run.State) ([]run.Command, error) {
+	events, err := a.r.Decided(ctx, a.caller(), "runner", func(s run.State) ([]run.Event, run.State, error) {
 		return a.plan(ctx, s, *reports)
 	})
 	if err != nil {
@@ -282,16 +282,12 @@ func (a *actor) caller() commands.Caller {
 	return commands.Caller{Tenant: a.key.tenant, Principal: "process:" + a.runner.Self}
 }
 
-// plan lists the reports and then the claims that are due after them. It has
+// plan decides the reports and then the claims that are due after them. It has
 // no effects: after a lost race it is asked again.
-func (a *actor) plan(ctx context.Context, s run.State, reports []run.Command) ([]run.Command, error) {
-	out := append([]run.Command(nil), reports...)
-	_, s, err := run.DecideAll(s, out...)
-	if err != nil {
-		return nil, err
-	}
-	if a.isEnding() {
-		return out, nil
+func (a *actor) plan(ctx context.Context, s run.State, reports []run.Command) ([]run.Event, run.State, error) {
+	out, s, err := run.DecideAll(s, reports...)
+	if err != nil || a.isEnding() {
+		return out, s, err
 	}
 	// A refused call may free the next one, so look again after each.
 	for range run.MaxCalls + 1 {
@@ -299,12 +295,13 @@ func (a *actor) plan(ctx context.Context, s run.State, reports []run.Command) ([
 		if len(cmds) == 0 {
 			break
 		}
-		out = append(out, cmds...)
-		if _, s, err = run.DecideAll(s, cmds...); err != nil {
-			return nil, err
+		var events []run.Event
+		if events, s, err = run.DecideAll(s, cmds...); err != nil {
+			return nil, s, err
 		}
+		out = append(out, events...)
 	}
-	return out, nil
+	return out, s, nil
 }
 
 func (a *actor) claims(ctx context.Context, s run.State) []run.Command {
