@@ -26,6 +26,7 @@ type Client struct {
 	cfg   Config
 	base  *url.URL
 	model atomic.Pointer[string]
+	tools toolList
 }
 
 var _ handlers.Model = (*Client)(nil)

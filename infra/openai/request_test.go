@@ -217,3 +217,27 @@ func TestMetadataRoundTrip(t *testing.T) {
 		t.Errorf("lost: %s", body)
 	}
 }
+
+// Requests are written by hand where encoding/json would write the same.
+func TestBody_AsEncodingJSON(t *testing.T) {
+	texts := []string{"", "plain", "a\n\t\r\"b\" \\ / <c>&", "你好 é 😀", "\u2028\u2029", "nul\x00 bell\x07 \b\f\x7f", "broken \xff\xc3", "\ufffd", "\n\xff"}
+	for _, text := range texts {
+		want, err := encode(text)
+		if got := appendText([]byte("x"), text); err != nil || string(got) != "x"+string(want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+		for _, m := range []message{{Role: "user", Content: text}, {Role: "tool", Content: text, ToolCallID: text},
+			{Role: "assistant", Content: text, ReasoningContent: &text, ToolCalls: []json.RawMessage{[]byte(`{"a":1}`), []byte(`{}`)}}, {Role: "assistant", Content: nil, Reasoning: &text}} {
+			want, err := encode(m)
+			if got, gotErr := m.encode(); err != nil || gotErr != nil || string(got) != string(want) {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+		call := handlers.ModelCall{ID: text, Name: text, Arguments: `{"x":"` + "<y>" + `"}`}
+		plain, _ := plainCall(call)
+		call.Metadata = json.RawMessage(`{}`)
+		if long, err := wireCall(call); err != nil || string(plain) != string(long) {
+			t.Errorf("%s, want %s", plain, long)
+		}
+	}
+}
