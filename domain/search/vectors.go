@@ -181,6 +181,15 @@ func CheckVector(v []float32) error {
 	return nil
 }
 
+// Norm is the length of a vector.
+func Norm(v []float32) float64 {
+	n := 0.0
+	for _, x := range v {
+		n += float64(x) * float64(x)
+	}
+	return math.Sqrt(n)
+}
+
 // Cosine is the cosine of the angle between two vectors of one length; 0 if one
 // has no direction.
 func Cosine(a, b []float32) float64 {

@@ -1,5 +1,5 @@
-// Package postgres keeps the event log, read models, blobs and the liveness of
-// instances in one PostgreSQL database (13 or newer), which any number of
+// Package postgres keeps the event log, read models, blobs, the index and the
+// liveness of instances in one PostgreSQL database (13 or newer), which any number of
 // processes share. It imports the domain, the packages whose ports it
 // implements, pgx and goose. Start reading at Open, then follow.go for why a
 // follower misses nothing, then writer.submit for how appends share a commit.
@@ -18,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
+	"refold/domain/search"
 	"refold/handlers"
 	"refold/projections"
 )
@@ -48,7 +50,11 @@ type DB struct {
 	tail   *tail
 	feeds  feeds
 	notice notice
-	acked  atomic.Int64 // highest position that an append here was answered with
+	half   *half
+	spaces *search.Spaces // of vectors, where the server has no pgvector
+	acked  atomic.Int64   // highest position that an append here was answered with
+
+	keepLoose time.Duration // vectors that no chunk has
 
 	closing sync.Once
 	closed  chan struct{}
@@ -74,7 +80,9 @@ func Open(ctx context.Context, dsn string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{config: config, name: describe(config), quiet: o.Quiet, gone: cmp.Or(o.Gone, GoneAfter), closed: make(chan struct{})}
+	db := &DB{config: config, name: describe(config), quiet: o.Quiet, gone: cmp.Or(o.Gone, GoneAfter), closed: make(chan struct{}),
+		spaces: search.NewSpaces(search.SpaceBytes, search.SpaceIdle), keepLoose: knowledge.KeepLoose}
+	db.half = &half{db: db, from: hnswFrom, narrow: scanned, graphs: map[int64]bool{}}
 	if err := db.probe(ctx); err != nil {
 		return nil, err
 	}
@@ -84,6 +92,9 @@ func Open(ctx context.Context, dsn string, o Options) (_ *DB, err error) {
 		_, _, err = db.migrate(ctx)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := db.half.prepare(ctx, !o.NoMigrate); err != nil {
 		return nil, err
 	}
 	pc, err := pgxpool.ParseConfig("")
@@ -184,11 +195,15 @@ func (db *DB) Blobs() handlers.Blobs { return &Blobs{db} }
 // Contents is the same large content, as it is collected.
 func (db *DB) Contents() handlers.Contents { return &Blobs{db} }
 
+// Index is what can be searched of the knowledge in the database.
+func (db *DB) Index() knowledge.Index { return &Index{db} }
+
 // Close ends all waiting and the connections. Appends in flight are answered
 // first, later requests are event.ErrUnavailable. Closing twice is fine.
 func (db *DB) Close() error {
 	db.closing.Do(func() {
 		close(db.closed)
+		db.spaces.Close()
 		db.w.stop()
 		db.stop()
 		db.work.Wait()

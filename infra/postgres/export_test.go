@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,4 +48,26 @@ func (db *DB) Settled() int64 {
 	db.w.mu.Lock()
 	defer db.w.mu.Unlock()
 	return db.w.settled
+}
+
+// KeepLoose sets for how long vectors are kept that no chunk has.
+func (db *DB) KeepLoose(d time.Duration) { db.keepLoose = d }
+
+// Halves tells whether vectors are searched by the server.
+func (db *DB) Halves() bool { return db.half.on }
+
+// GraphsFrom sets from how many vectors on a model has a graph, and from how
+// many chunks on it is used.
+func (db *DB) GraphsFrom(vectors, chunks int) {
+	db.half.from, db.half.narrow = int64(vectors), chunks
+}
+
+// Graph makes the graph of a model.
+func (db *DB) Graph(ctx context.Context, tenant, model string) (built bool, err error) {
+	var space int64
+	var dims int
+	if err := db.pool.QueryRow(ctx, "SELECT id, dims FROM knowledge_space WHERE tenant = $1 AND model = $2", tenant, model).Scan(&space, &dims); err != nil {
+		return false, err
+	}
+	return db.half.graph(ctx, space, dims)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/handlers"
 	"refold/infra/postgres"
 	"refold/projections"
@@ -111,6 +112,21 @@ func TestBlobs(t *testing.T) {
 		storetest.RunBlobs(t, storetest.BlobsFactory{
 			Open:   func(t testing.TB) handlers.Blobs { return take(d.fresh(t)) },
 			Reopen: func(t testing.TB, s handlers.Blobs) handlers.Blobs { return take(d.reopen(t, s)) },
+		})
+	})
+}
+
+func TestIndex(t *testing.T) {
+	each(t, func(t *testing.T, v string) {
+		d := databases{v, map[any]place{}}
+		take := func(p place) knowledge.Index {
+			x := p.db.Index()
+			d.of[x] = p
+			return x
+		}
+		storetest.RunIndex(t, storetest.IndexFactory{
+			Open:   func(t testing.TB) knowledge.Index { return take(d.fresh(t)) },
+			Reopen: func(t testing.TB, x knowledge.Index) knowledge.Index { return take(d.reopen(t, x)) },
 		})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/handlers"
 	"refold/projections"
 )
@@ -56,7 +57,7 @@ func passing(err error) bool {
 
 // known tells whether an error already has a meaning for callers.
 func known(err error) bool {
-	for _, k := range []error{event.ErrUnavailable, event.ErrCorrupt, event.ErrInvalid, event.ErrConflict, projections.ErrStale, projections.ErrBadCursor, handlers.ErrNoBlob, context.Canceled} {
+	for _, k := range []error{event.ErrUnavailable, event.ErrCorrupt, event.ErrInvalid, event.ErrConflict, projections.ErrStale, projections.ErrBadCursor, handlers.ErrNoBlob, knowledge.ErrNoChunk, context.Canceled} {
 		if errors.Is(err, k) {
 			return true
 		}
