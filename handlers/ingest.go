@@ -35,7 +35,7 @@ type Ingest struct {
 	Log      *slog.Logger
 	Self     string // this process's instance id, the owner of its claims
 	Sole     bool   // no other process works on this log
-	AtOnce   int    // documents that are worked on at the same time; 0 = 2
+	AtOnce   int    // documents that are worked on at the same time; 0 = 4
 
 	gone   atomic.Pointer[[]string]
 	mu     sync.Mutex
@@ -108,7 +108,7 @@ func (g *Ingest) Run(ctx context.Context, from event.Position, resume []Owed) {
 
 func (g *Ingest) atOnce() int {
 	if g.AtOnce == 0 {
-		return 2
+		return 4
 	}
 	return g.AtOnce
 }

@@ -244,6 +244,22 @@ func TestImport(t *testing.T) {
 	if got, want := l.questions(), []string{"New? 1 [n] false", "Off? 0 [x] true", "Old? 1 [o p] false"}; !slices.Equal(got, want) {
 		t.Fatal(got)
 	}
+	indexed := func(n int, words string) {
+		t.Helper()
+		l.await("the index", func() bool {
+			for _, o := range l.owed() {
+				if o.Stream.Category == knowledge.Category && l.doc(o.Stream.ID).Open() {
+					return false
+				}
+			}
+			return true
+		})
+		if got := l.search(words, l.faq); len(got) != n {
+			t.Fatal(words, got)
+		}
+	}
+	indexed(1, "new")
+	indexed(1, "p")
 	// What is replaced goes, but an entry that a row names stays, as the row says.
 	named := row("Old one?", "", "q")
 	named.Number = old.Number

@@ -147,11 +147,12 @@ func (g *Ingest) act(ctx context.Context, j *job, s knowledge.State, claim knowl
 		}
 	}()
 	st := &stage{g: g, tenant: j.owed.Stream.Tenant, s: s, claim: claim, log: g.log(j.owed)}
-	e, err := st.do(ctx)
+	done, err := st.run(ctx)
 	now := g.moment().Now
+	if len(done) > 0 { // what failed after that is met again, under its own claim
+		return knowledge.Record{Claim: claim.Number, Event: done[0], More: done[1:], Now: now}
+	}
 	switch cause := context.Cause(ctx); {
-	case err == nil:
-		return knowledge.Record{Claim: claim.Number, Event: e, Now: now}
 	case errors.Is(cause, errOver), errors.Is(cause, errHandBack), errors.Is(cause, context.Canceled):
 		return knowledge.RecordLost{Moment: g.moment(), Claim: claim.Number}
 	case errors.Is(cause, context.DeadlineExceeded):

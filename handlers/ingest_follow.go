@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"refold/domain/event"
@@ -55,15 +56,18 @@ func (g *Ingest) fence(raw event.Raw) {
 	}
 }
 
-// notice wakes the stream that a fact gives work to. What this process has
-// written itself is followed up by who wrote it.
+// results are the facts that end a stage.
+var results = []string{"Fetched", "Parsed", "Chunked", "Embedded", "Indexed", "Synced", "DocumentRemoved", "StageFailed"}
+
+// notice wakes the stream that a fact gives work to. What follows from a result
+// is done by who has reported it.
 func (g *Ingest) notice(raw event.Raw) {
 	switch {
 	case raw.Type == "StageStarted", raw.Type == "ImportStarted", raw.Type == "ImportProgressed":
 		return // somebody works on it
 	case raw.Stream.Category == knowledge.BaseCategory && raw.Type != "BaseDeleted":
 		return
-	case raw.Meta.Actor == g.by(raw.Stream.Tenant).Principal && raw.Type != "DocumentDeleted":
+	case slices.Contains(results, raw.Type) && raw.Meta.Actor == g.by(raw.Stream.Tenant).Principal:
 		return
 	}
 	g.mu.Lock()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -27,6 +29,51 @@ type stage struct {
 	claim  knowledge.StageStarted
 	log    *slog.Logger
 	moved  bool // something was done that need not be done again
+
+	parsed *Parsed // what the stage before has found, nil if it was another process
+	stored sync.WaitGroup
+	failed atomic.Pointer[error] // of storing
+}
+
+// small is the largest content whose next stages are done under the claim of the
+// first, so that a small file costs few appends.
+const small = 256 << 10
+
+// run does the stage, and those after it that are quick, and gives the results of
+// those that were done. What they name is stored.
+func (st *stage) run(ctx context.Context) (done []knowledge.Event, err error) {
+	defer func() {
+		st.stored.Wait()
+		if failed := st.failed.Load(); failed != nil {
+			done, err = nil, *failed
+		}
+	}()
+	for {
+		e, err := st.do(ctx)
+		if err != nil {
+			return done, err
+		}
+		done = append(done, e)
+		st.s = knowledge.Evolve(st.s, e)
+		next := st.s.Stage()
+		if st.s.Content.Size > small || st.claim.Revision != st.s.Revision || !st.quick(next) {
+			return done, nil
+		}
+		st.claim.Stage = next
+	}
+}
+
+// quick tells whether a stage may be done without a claim of its own: nobody
+// outside is asked, and the index is not told.
+func (st *stage) quick(stage string) bool {
+	switch stage {
+	case knowledge.StageParse, knowledge.StageChunk:
+		return true
+	case knowledge.StageEmbed:
+		model, _ := st.embedder()
+		return model == nil
+	}
+	return false
 }
 
 // do does it and gives its result.
@@ -79,13 +126,38 @@ func (st *stage) put(ctx context.Context, content []byte) (knowledge.Blob, error
 }
 
 func (st *stage) putJSON(ctx context.Context, v any) (knowledge.Blob, error) {
+	b, err := encode(v)
+	if err != nil {
+		return knowledge.Blob{}, err
+	}
+	return st.put(ctx, b)
+}
+
+// putLater stores what a result names; run waits for it.
+func (st *stage) putLater(ctx context.Context, v any) (knowledge.Blob, error) {
+	b, err := encode(v)
+	if err != nil {
+		return knowledge.Blob{}, err
+	}
+	blob := knowledge.Blob{Digest: knowledge.Digest(string(b)), Size: int64(len(b))}
+	st.stored.Go(func() {
+		got, err := st.put(ctx, b)
+		if err == nil && got != blob {
+			err = fmt.Errorf("stored as %s, not as %s", got.Digest, blob.Digest)
+		}
+		if err != nil {
+			st.failed.Store(&err)
+		}
+	})
+	return blob, nil
+}
+
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return knowledge.Blob{}, err
-	}
-	return st.put(ctx, b.Bytes())
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 // open opens stored content; the caller must close it.
@@ -153,12 +225,16 @@ func (st *stage) parse(ctx context.Context) (knowledge.Event, error) {
 	for _, note := range p.Notes[:min(len(p.Notes), 20)] {
 		e.Notes = append(e.Notes, shorten(line(note), 300))
 	}
-	e.Text, err = st.putJSON(ctx, p)
+	st.parsed = &p
+	e.Text, err = st.putLater(ctx, p)
 	return e, err
 }
 
 // text gives what is to be cut.
 func (st *stage) text(ctx context.Context) (Parsed, error) {
+	if st.parsed != nil {
+		return *st.parsed, nil
+	}
 	if st.s.Parsed != nil {
 		var p Parsed
 		err := st.getJSON(ctx, st.s.Parsed.Text, &p)
@@ -203,7 +279,7 @@ func (st *stage) chunk(ctx context.Context) (knowledge.Event, error) {
 			e.Tokens += s.Tokens
 		}
 	}
-	e.Slices, err = st.putJSON(ctx, slices)
+	e.Slices, err = st.putLater(ctx, slices)
 	return e, err
 }
 

@@ -52,10 +52,12 @@ type Claim struct {
 }
 
 // Record reports the result of the claim with a number: one of Fetched, Parsed,
-// Chunked, Embedded, Indexed, Synced, DocumentRemoved.
+// Chunked, Embedded, Indexed, Synced, DocumentRemoved; More are those of the
+// stages after it that were done at once, up to Embedded.
 type Record struct {
 	Claim int
 	Event Event
+	More  []Event
 	Now   time.Time
 }
 

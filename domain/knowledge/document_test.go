@@ -211,6 +211,22 @@ func TestLost_NotForEver(t *testing.T) {
 	}
 }
 
+// What is quick is done and reported at once.
+func TestRecord_SeveralStages(t *testing.T) {
+	c := given(t, file()).When(claim("parse", 1, 0))
+	s := c.State()
+	for _, bad := range [][]knowledge.Event{{result(s, "embed")}, {result(s, "chunk"), result(s, "embed"), result(s, "index")}, {knowledge.Chunked{Revision: 2}}} {
+		if c.When(knowledge.Record{Claim: 1, Event: result(s, "parse"), More: bad, Now: t0}).Err() == nil {
+			t.Fatalf("%+v was taken", bad)
+		}
+	}
+	c.When(knowledge.Record{Claim: 1, Event: result(s, "parse"), More: []knowledge.Event{result(s, "chunk"), result(s, "embed")}, Now: t0}).Kinds("Parsed", "Chunked", "Embedded")
+	stages(t, c, "index")
+	// Of an earlier revision nothing counts.
+	d := given(t, typed(false)).When(claim("chunk", 1, 0), knowledge.Replace{ContentReplaced: knowledge.ContentReplaced{Content: knowledge.Blob{Digest: "sha256:ee", Size: 4}, Recipe: recipe}})
+	d.When(knowledge.Record{Claim: 1, Event: knowledge.Chunked{Revision: 1}, More: []knowledge.Event{knowledge.Embedded{Revision: 1}}, Now: t0}).Kinds("StageFailed")
+}
+
 func TestFailures(t *testing.T) {
 	fail := knowledge.RecordFailure{Claim: 1, Code: "overloaded", Message: "busy", Transient: true, Now: t0}
 	c := given(t, file()).When(claim("parse", 1, 0), fail).Kinds("StageStarted", "StageFailed")

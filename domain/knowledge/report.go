@@ -61,7 +61,18 @@ func decideRecord(s State, c Record) ([]Event, error) {
 		return []Event{StageFailed{Revision: revision, Stage: stage, Attempt: s.Claim.Attempt, Code: CodeSuperseded,
 			Message: "the document has been changed meanwhile; its newest content is processed", At: c.Now}}, nil
 	}
-	return []Event{c.Event}, nil
+	out := []Event{c.Event}
+	for _, e := range c.More {
+		if s = Evolve(s, out[len(out)-1]); revision != s.Revision {
+			break
+		}
+		stage, more := resultOf(e)
+		if stage != s.Stage() || more != s.Revision || stage == StageIndex {
+			return nil, fmt.Errorf("knowledge: %T of revision %d reported when %s comes next, revision %d", e, more, s.Stage(), s.Revision)
+		}
+		out = append(out, e)
+	}
+	return out, nil
 }
 
 // decideFailure says what follows a failed attempt: another one after a pause, or
