@@ -54,7 +54,8 @@ func (f *flights) enter(id string) (leave func(), busy <-chan struct{}) {
 
 // reading are the routes that change nothing although they are asked with POST: a
 // key reserves nothing there, and no answer is recorded.
-var reading = map[string]bool{"POST /api/v1/messages/search": true}
+var reading = map[string]bool{"POST /api/v1/messages/search": true, "POST /api/v1/knowledge-search": true, "POST /api/v1/chunker/preview": true,
+	"POST /api/v1/knowledge-bases/{base}/hybrid-search": true, "POST /api/v1/knowledge-bases/{base}/faq/search": true}
 
 // idempotent does a request that names an Idempotency-Key once: it reserves the
 // key by an append, which decides between processes, and records the answer.

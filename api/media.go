@@ -228,6 +228,11 @@ func fileName(name string) string {
 
 // serveBlob answers with stored content, in a way that no browser runs it.
 func (a *API) serveBlob(w http.ResponseWriter, r *http.Request, m domain.Media) {
+	a.sendBlob(w, r, m, "inline")
+}
+
+// sendBlob does it with a disposition, inline or attachment.
+func (a *API) sendBlob(w http.ResponseWriter, r *http.Request, m domain.Media, disposition string) {
 	f, n, err := a.Blobs.Open(r.Context(), tenant(r), m.Digest)
 	if err != nil {
 		a.fail(w, r, err)
@@ -239,7 +244,7 @@ func (a *API) serveBlob(w http.ResponseWriter, r *http.Request, m domain.Media) 
 	h.Set("Content-Length", fmt.Sprint(n))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": m.Name}))
+	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": m.Name}))
 	w.WriteHeader(http.StatusOK)
 	_, _ = io.Copy(w, f) // the client may be gone
 }

@@ -17,6 +17,7 @@ import (
 	"refold/domain"
 	"refold/domain/event"
 	"refold/domain/key"
+	"refold/domain/knowledge"
 	"refold/domain/run"
 	"refold/domain/session"
 	tenants "refold/domain/tenant"
@@ -202,7 +203,8 @@ func (a *API) tenantExists(ctx context.Context, name string) (bool, error) {
 
 // missings say that there is no such thing, by its name in the pattern of routes.
 var missings = map[string]error{"{session}": session.ErrNotFound, "{message}": session.ErrNoMessage, "{run}": run.ErrNotStarted,
-	"{approval}": run.ErrApprovalNotFound, "{attachment}": session.ErrNoAttachment}
+	"{approval}": run.ErrApprovalNotFound, "{attachment}": session.ErrNoAttachment, "{base}": knowledge.ErrNoBase, "{document}": knowledge.ErrNoDocument,
+	"{chunk}": knowledge.ErrNoSuchChunk, "{tag}": knowledge.ErrNoTag, "{task}": knowledge.ErrNoImport}
 
 // nameable answers at once that there is nothing under a path whose parts no id
 // can have, so that no store is asked for it.

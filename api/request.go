@@ -25,6 +25,8 @@ const (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
+func itoa64(n int64) string { return strconv.FormatInt(n, 10) }
+
 // decode reads a JSON object into v. Unknown fields are ignored, an empty body
 // is an empty object; a field of the wrong type is named.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
@@ -36,6 +38,11 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 		}
 		return invalid("the request body could not be read: " + err.Error())
 	}
+	return parse(raw, v)
+}
+
+// parse reads the JSON of a body into v.
+func parse(raw []byte, v any) error {
 	if len(strings.TrimSpace(string(raw))) == 0 {
 		return nil
 	}

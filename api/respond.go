@@ -84,6 +84,9 @@ func (a *API) explain(r *http.Request, err error) (status, code int, message str
 		case domain.Changed:
 			return http.StatusPreconditionFailed, 1005, rej.Message, details
 		}
+		if rej.Code == "content_required" {
+			return http.StatusBadRequest, 1010, rej.Message, details
+		}
 		return http.StatusBadRequest, 1000, rej.Message, details
 	}
 	switch {

@@ -17,6 +17,7 @@ import (
 	"refold/domain"
 	"refold/domain/agent"
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/projections"
 )
 
@@ -65,6 +66,16 @@ type API struct {
 	// Titles makes a title because somebody asks for one, records it, and gives it
 	// with the position of the fact.
 	Titles func(ctx context.Context, by commands.Caller, session, question, answer string) (string, event.Position, error)
+	// Index is where chunks are read from, and Search finds them.
+	Index  knowledge.Index
+	Search func(ctx context.Context, s Search) ([]Passage, error)
+	// Types are the extensions of files that can be read, without the dot, and
+	// MaxUpload is the largest of them in bytes; 0 = DefaultUpload.
+	Types     []string
+	MaxUpload int64
+	// Reachable refuses an address that must not be fetched; nil = that is found out
+	// when it is.
+	Reachable func(address string) error
 	// Agents lists the agents to show.
 	Agents []agent.Agent
 	// Metrics answers scrapes, and Answered is told of each answer; nil = nothing is
@@ -143,6 +154,7 @@ func (a *API) Handler() http.Handler {
 		r.Post("/views/{view}/rebuild", a.rebuildView)
 		r.Get("/agents", a.listAgents)
 		r.Get("/agents/{agent}", a.getAgent)
+		a.knowledgeRoutes(r)
 		r.Get("/tenants", a.currentTenant)
 		r.Post("/tenants", a.createTenant)
 		r.Get("/tenants/all", a.listTenants)

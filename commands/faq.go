@@ -6,6 +6,7 @@ import (
 
 	"refold/domain/event"
 	"refold/domain/knowledge"
+	"refold/domain/request"
 )
 
 // Entry names an FAQ entry: its number, and the document that it is.
@@ -22,6 +23,12 @@ type AddEntry struct {
 	Tag      string // id or number, "" = none
 	Disabled bool
 	Import   string
+}
+
+// EntryNumber is the number of the entry that an idempotent request adds, unless
+// it names one itself.
+func EntryNumber(by Caller) int64 {
+	return knowledge.NumberOf(request.DerivedID(by.Reservation, "entry") + "0")
 }
 
 // AddEntry adds an entry to an FAQ base. It does not look whether there is one

@@ -19,13 +19,14 @@ const (
 	ManageModels   = "manage_models"
 	Retrieve       = "retrieve"
 	Ingest         = "ingest"
+	ManageKBs      = "manage_kbs"
 	ManageSettings = "manage_tenant_settings"
 )
 
 // Capabilities lists all names that a grant may hold, those of parts that this
 // build has no routes for among them, so that keys move between installations.
 func Capabilities() []string {
-	return []string{Retrieve, Chat, ReadAgents, Ingest, "manage_kbs", ManageAgents, MessageHistory, ManageModels, "manage_mcp_services",
+	return []string{Retrieve, Chat, ReadAgents, Ingest, ManageKBs, ManageAgents, MessageHistory, ManageModels, "manage_mcp_services",
 		"manage_datasources", "manage_channels", "manage_vector_stores", "manage_storage_backends", "manage_web_search", "run_evaluations",
 		"manage_members", "manage_spaces", ManageSettings}
 }
