@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
@@ -332,5 +333,64 @@ func TestDocumentsAndFacts(t *testing.T) {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestDiskFullInABatch lets many callers append at once until the disk is full:
+// what was answered is there, what was refused is not, and succeeds later.
+func TestDiskFullInABatch(t *testing.T) {
+	db := fresh(t)
+	s := db.Events()
+	db.Limit(t, 300)
+	const callers = 32
+	news := make([][]event.New, callers)
+	for i := range news {
+		for range 40 {
+			news[i] = append(news[i], happened(1)...)
+		}
+	}
+	taken := make([]int, callers)
+	stream := func(i int) event.Stream {
+		return event.Stream{Tenant: "t", Category: "run", ID: fmt.Sprint("caller-", i)}
+	}
+	all := func(work func(i int) error) {
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				if err := work(i); err != nil {
+					t.Errorf("caller %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	write := func(i int) error {
+		for ; taken[i] < len(news[i]); taken[i]++ {
+			if _, err := s.Append(t.Context(), stream(i), event.Exactly(int64(taken[i])), news[i][taken[i]]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	there := func(i int) error {
+		got, err := s.Read(t.Context(), stream(i), 0, 0)
+		if err == nil && len(got) != taken[i] {
+			err = fmt.Errorf("%d events where %d were acknowledged", len(got), taken[i])
+		}
+		return err
+	}
+	all(func(i int) error {
+		err := write(i)
+		if !errors.Is(err, event.ErrUnavailable) {
+			return fmt.Errorf("the disk is full: %w", err)
+		}
+		return nil
+	})
+	all(there)
+	db.Limit(t, 1<<20)
+	all(write)
+	all(there)
+	if s, err := db.Integrity(t.Context()); err != nil || s != "ok" {
+		t.Fatalf("integrity check: %s, %v", s, err)
 	}
 }

@@ -103,7 +103,7 @@ func TestPaging(t *testing.T) {
 			t.Errorf("%s: %d rows of %d, page %d of size %d", c.query, len(ids), total, number, size)
 		}
 	}
-	for _, bad := range []string{"?page_size=1001", "?page_size=-1", "?page=-1", "?page=x", "?page_size=1.5", "?page=1000000&page_size=1000"} {
+	for _, bad := range []string{"?page_size=1001", "?page_size=1000000", "?page_size=-1", "?page=-1", "?page=x", "?page_size=1.5", "?page=1000000&page_size=1000"} {
 		l.do(t, "GET", "/api/v1/sessions"+bad, nil).refused(t, 400, 1000, "bad_request", "")
 	}
 	for _, bad := range []string{"garbage", "AAAA", url.QueryEscape(`{"a":1}`)} {
