@@ -139,6 +139,7 @@ func (a *App) assemble(m *models) error {
 		Metrics: a.Metrics.Handler(), Answered: func(x api.Answered) {
 			a.Metrics.Request(x.Method, x.Route, x.Status, x.Took, x.Streamed)
 		}}
+	a.teach()
 	a.Metrics.Watch(metrics.Sources{Store: a.Store, Engine: a.Engine, Documents: a.Engine.Reading(), Active: a.Runner.Active, Parked: a.Runner.Parked,
 		Readers: func() int { _, readers := a.API.Open(); return readers }})
 	return nil

@@ -33,6 +33,9 @@ type Config struct {
 	Fallback []string      // names of models that the built-in agent moves on to
 	Default  string        // name of the default model, "" = the first
 	VLM      string        // name of the model that describes images to models without vision, "" = none
+	// MaxUpload is the largest file for a knowledge base, in bytes; 0 =
+	// api.DefaultUpload.
+	MaxUpload int64
 	// AllowNet are ranges (CIDR) that addresses which come from people or models may
 	// lie in although they are not public.
 	AllowNet []string
