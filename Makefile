@@ -12,8 +12,12 @@ run: build ## build and serve: embedded defaults, no service, no key
 test: ## all tests; fetches and starts what they need, ends with a line per suite
 	@bash tests/run
 
-build: ## the binary, pure Go, in bin/
+build: ## the binary, pure Go, in bin/; and refold-data, where there is a C compiler
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/refold ./infra/cmd/refold
+	@if command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null; then \
+	  CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/refold-data ./infra/cmd/refold-data || \
+	  echo "bin/refold-data could not be built (see above), and the tool data_analysis is not offered"; \
+	else echo "no C compiler: bin/refold-data is not built, and the tool data_analysis not offered"; fi
 
 bench: ## the table of targets, each beside its comparator; RUN=G4,G10, FULL=1, JSON=1
 	@$(GO) run ./tests/bench $(if $(RUN),-run $(RUN)) $(if $(FULL),-full) $(if $(JSON),-json)

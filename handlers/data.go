@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"refold/domain/tool"
@@ -72,6 +73,30 @@ type Analyst interface {
 	Query(ctx context.Context, run string, t TableFile, sql string) (Analysis, error)
 	// Forget ends what a run has loaded.
 	Forget(ctx context.Context, run string) error
+}
+
+// TableName is what the table of a document is called.
+func TableName(document string) string {
+	return "k_" + strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '_'
+	}, document)
+}
+
+// TableFiles finds the files of documents.
+type TableFiles interface {
+	// TableFile gives the file of a document; false if the tenant has no such
+	// document, or one without a file.
+	TableFile(ctx context.Context, tenant, document string) (DocumentFile, bool, error)
+}
+
+// DocumentFile is a document with its file.
+type DocumentFile struct {
+	Base, Title, Type string // Type: extension, lower case
+	Disabled          bool
+	TableFile
 }
 
 // TableFile names a table file and opens it.

@@ -37,8 +37,14 @@ var arrows = []arrow{
 	{"infra/app", []string{"..."}},
 	{"infra/cli", []string{"..."}},
 	{"infra/cmd/...", []string{"..."}},
+	{"infra/analysis/line", nil},
+	{"infra/analysis", []string{"domain/...", "handlers", "infra/analysis/line"}},
+	{"infra/duckdb", []string{"infra/analysis/line"}},
 	{"infra/web", []string{"domain/...", "handlers", "infra/markdown"}},
 	{"infra/parse/...", []string{"handlers", "infra/parse/...", "infra/markdown"}},
+	{"infra/sqlstore", []string{"domain/...", "projections"}},
+	{"infra/sqlite", []string{"domain/...", "handlers", "projections", "migrations", "infra/sqlstore"}},
+	{"infra/postgres", []string{"domain/...", "handlers", "projections", "migrations", "infra/sqlstore"}},
 	{"infra/...", []string{"domain/...", "handlers", "projections", "migrations"}},
 	{"migrations", nil},
 	{"tests/...", []string{"..."}},
@@ -48,6 +54,7 @@ var arrows = []arrow{
 // it only what may import everything may: the composition root, and tests. Both
 // SQL stores migrate their tables with goose.
 var outside = map[string]string{
+	"github.com/duckdb/duckdb-go":                  "infra/duckdb",
 	"codeberg.org/readeck/go-readability":          "infra/web",
 	"github.com/alecthomas/kong":                   "infra/cli",
 	"github.com/andybalholm/brotli":                "infra/web",
