@@ -27,6 +27,7 @@ type settings struct {
 	Collect, Grace                             int // ms
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
+	Upload                                     int64  // bytes of a file for a knowledge base
 }
 
 // process is a running server.
