@@ -48,7 +48,7 @@ func queryTerms(text string, all bool) []Term {
 
 // asked takes out what Chinese questions are made of, so that no pair of
 // characters reaches into it.
-var asked = strings.NewReplacer(spaced("请问", "为什么", "怎么样", "怎么办", "怎么", "怎样", "如何", "什么", "哪些", "哪个", "哪里", "哪儿", "哪种", "多少", "是否", "能否", "可否",
+var asked = strings.NewReplacer(spaced("请问", "有多少", "有哪些", "有什么", "需要多久", "多久", "为什么", "怎么样", "怎么办", "怎么", "怎样", "如何", "什么", "哪些", "哪个", "哪里", "哪儿", "哪种", "多少", "是否", "能否", "可否",
 	"能不能", "可不可以", "有没有", "是不是", "可以", "吗", "呢", "？", "?")...)
 
 func spaced(words ...string) (out []string) {

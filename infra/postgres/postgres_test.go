@@ -118,15 +118,15 @@ func TestBlobs(t *testing.T) {
 
 func TestIndex(t *testing.T) {
 	each(t, func(t *testing.T, v string) {
-		d := databases{v, map[any]place{}}
-		take := func(p place) knowledge.Index {
-			x := p.db.Index()
-			d.of[x] = p
-			return x
-		}
+		p := databases{v, nil}.fresh(t) // one for all, as each test has a tenant of its own
 		storetest.RunIndex(t, storetest.IndexFactory{
-			Open:   func(t testing.TB) knowledge.Index { return take(d.fresh(t)) },
-			Reopen: func(t testing.TB, x knowledge.Index) knowledge.Index { return take(d.reopen(t, x)) },
+			Open: func(testing.TB) knowledge.Index { return p.db.Index() },
+			Reopen: func(t testing.TB, x knowledge.Index) knowledge.Index {
+				if err := p.db.Close(); err != nil {
+					t.Fatal(err)
+				}
+				return open(t, p.dsn).Index()
+			},
 		})
 	})
 }
