@@ -48,12 +48,9 @@ func (a *API) importEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	rows := make([]knowledge.ImportRow, len(in.Entries))
 	for i, e := range in.Entries {
 		rows[i] = knowledge.ImportRow{Number: e.ID, Question: e.Question, Similar: e.Similar, Negative: e.Negative, Answers: e.Answers, Strategy: e.Strategy,
-			Recommended: e.Recommended == nil || *e.Recommended, Disabled: e.Enabled != nil && !*e.Enabled, Tag: e.TagName}
+			Recommended: e.Recommended == nil || *e.Recommended, Disabled: e.Enabled != nil && !*e.Enabled, Tag: e.TagName, Otherwise: Untagged}
 		if t, found := tagOf(b, itoa64(e.Tag)); found && e.TagName == "" {
 			rows[i].Tag = t.Name
-		}
-		if rows[i].Tag == "" {
-			rows[i].Tag = Untagged
 		}
 	}
 	raw, err := json.Marshal(rows)

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,7 +237,7 @@ func (b *batch) write(ctx context.Context, note *rowNote, place int, r knowledge
 		b.held[question] = f.ID
 		return nil
 	}
-	tag, err := b.tag(ctx, r.Tag)
+	tag, err := b.tag(ctx, cmp.Or(r.Tag, r.Otherwise))
 	if err != nil {
 		return err
 	}

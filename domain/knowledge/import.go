@@ -101,6 +101,7 @@ type ImportRow struct {
 	Recommended bool     `json:"recommended,omitempty"`
 	Disabled    bool     `json:"disabled,omitempty"`
 	Tag         string   `json:"tag,omitempty"`
+	Otherwise   string   `json:"otherwise,omitempty"` // tag of an entry that is new and has no Tag
 }
 
 // FAQ is the entry of a row.
