@@ -68,7 +68,7 @@ func split(text string, o Options, count func(string) int) ([]Piece, *packer) {
 	for b, ok := sc.next(); ok; b, ok = sc.next() {
 		p.place(b)
 	}
-	p.flush(false)
+	p.end(p.atoms, nil)
 	p.work += sc.work
 	if !o.ParentChild {
 		return p.pieces(0), p

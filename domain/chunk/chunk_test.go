@@ -12,8 +12,6 @@ import (
 	"refold/infra/tiktoken"
 )
 
-func split(text string, o chunk.Options) []chunk.Piece { return chunk.Split(text, o, nil) }
-
 // check holds the promises of Split against a result. Sums of counts are
 // exact for bytes, so no piece may be larger than size but for one character.
 func check(t *testing.T, text string, o chunk.Options, pieces []chunk.Piece, count func(string) int, most int) {
