@@ -4,10 +4,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X refold/infra/cli.Version=$(VERSION)
 export GOFLAGS ?= -p=2
 
-.PHONY: run test build bench fuzz lint vuln conformance help clean schemathesis
+.PHONY: handbook run test build bench fuzz lint vuln conformance help clean schemathesis
 
 run: build ## build and serve: embedded defaults, no service, no key
-	./bin/refold serve
+	./bin/refold serve --sample
 
 test: ## all tests; fetches and starts what they need, ends with a line per suite
 	@bash tests/run
@@ -39,6 +39,9 @@ lint: ## gofmt, vet, staticcheck
 
 vuln: ## known vulnerabilities, where their database can be reached
 	@bash tests/vuln
+
+handbook: ## the sample knowledge base anew, from README and package comments
+	$(GO) test ./infra/handbook -update
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20

@@ -52,6 +52,7 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 		if tools, err = c.Catalog.Offer(ctx, tenant, a, means); err != nil {
 			return nil, fmt.Errorf("choose the tools of run %s: %w", runID, err)
 		}
+		means.Web = means.Web && slices.ContainsFunc(tools, func(d tool.Definition) bool { return d.Name == run.StageWeb })
 	}
 	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request, Trace: traceOf(recs, runID)}
 	_, err = r.Do(ctx, by, "StartRun", one(run.Start{RunStarted: c.snapshot(s, post, place, a, tools, means)}))

@@ -26,6 +26,7 @@ import (
 	"refold/domain/tool"
 	"refold/handlers"
 	"refold/handlers/tools"
+	"refold/infra/analysis"
 	"refold/infra/jsonschema"
 	"refold/infra/metrics"
 	"refold/infra/parse"
@@ -52,6 +53,9 @@ type App struct {
 	shelves *shelves
 	parser  *parse.Parser
 	web     *web.Client
+	analyst *analysis.Engine // nil = there is none
+
+	searchers []handlers.WebSearcher // of the web
 
 	stop      context.CancelFunc
 	work      sync.WaitGroup
@@ -110,7 +114,7 @@ func (a *App) assemble(m *models) error {
 	cat.scopes = &scopes{a.shelves, a.fresh}
 	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
 		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
-	for _, t := range slices.Concat(builtin, a.knowledgeTools(), c.Tools) {
+	for _, t := range slices.Concat(builtin, a.knowledgeTools(m), c.Tools) {
 		if err := registry.Register(t); err != nil {
 			return err
 		}
@@ -160,6 +164,13 @@ func (a *App) begin(ctx context.Context) error {
 		return nil
 	}
 	a.work.Go(func() { a.move(bg, head) })
+	if a.Config.Sample && head == "" {
+		a.work.Go(func() {
+			if err := a.sample(bg); err != nil && bg.Err() == nil {
+				a.Config.Log.Warn("there is no sample to ask, or only a part of it", "error", err)
+			}
+		})
+	}
 	if !a.Config.Own { // whoever serves the others makes the titles and tidies up
 		a.work.Go(func() { a.collector().Run(bg) })
 		a.work.Go(func() { a.Titler.Run(bg, head, a.untitled(bg, head)) })
@@ -249,6 +260,9 @@ func (a *App) Close() error {
 	a.stop()
 	a.work.Wait()
 	a.parser.Close()
+	if a.analyst != nil {
+		a.analyst.Close()
+	}
 	err := a.DB.Close()
 	a.Config.Log.Info("stopped: work is handed back or reported, and the record is closed", "active_runs", active, "ms", time.Since(began).Milliseconds())
 	return err

@@ -39,6 +39,12 @@ type Config struct {
 	// AllowNet are ranges (CIDR) that addresses which come from people or models may
 	// lie in although they are not public.
 	AllowNet []string
+	// WebSearch are the search engines; the first is asked. Without one neither
+	// web_search nor web_fetch is offered.
+	WebSearch []WebSearchConfig
+	// DataBinary is the program that analyses table files; "" = refold-data beside
+	// the running one. Without it data_analysis is not offered.
+	DataBinary string
 
 	// Rate and ChatRate are what one key may ask: "20/s", "600/m", "off"; "" =
 	// DefaultRate and DefaultChatRate.
@@ -66,6 +72,7 @@ type Config struct {
 	Version string
 	Clock   handlers.Clock // nil = the real one
 	Tools   []tool.Tool    // more tools, registered after the built-in ones
+	Sample  bool           // a fresh record begins with a sample knowledge base
 	Idle    bool           // serve and record, but do not move runs
 	Own     bool           // move only runs whose message this process has taken; see App.Take
 }
@@ -93,6 +100,16 @@ type ModelConfig struct {
 	TokensPerMinute int `json:"tokens_per_minute"` // respected before it is broken; 0 = no limit
 }
 
+// WebSearchConfig names a search engine.
+type WebSearchConfig struct {
+	Name      string `json:"name"`     // for people; "" = the provider
+	Provider  string `json:"provider"` // searxng, tavily, brave, google, exa, ollama
+	BaseURL   string `json:"base_url"` // needed by searxng; "" = the provider's own
+	APIKey    string `json:"api_key"`
+	APIKeyEnv string `json:"api_key_env"` // environment variable that holds the key
+	EngineID  string `json:"engine_id"`   // of google: the search engine's id
+}
+
 // ModelEndpoint is another place where a model can be asked. Empty fields are those
 // of the model.
 type ModelEndpoint struct {
@@ -118,18 +135,21 @@ const maxConfigFile = 1 << 20
 
 // file is the JSON of a configuration file. Flags and environment win over it.
 type file struct {
-	Addr     string        `json:"addr"`
-	Data     string        `json:"data"`
-	Store    string        `json:"store"`
-	APIKey   string        `json:"api_key"`
-	Roots    []string      `json:"roots"`
-	Rate     string        `json:"rate"`
-	Chat     string        `json:"chat_rate"`
-	Default  string        `json:"default_model"`
-	VLM      string        `json:"vlm"`
-	AllowNet []string      `json:"allow_net"`
-	Fallback []string      `json:"fallback_models"`
-	Models   []ModelConfig `json:"models"`
+	Addr     string   `json:"addr"`
+	Data     string   `json:"data"`
+	Store    string   `json:"store"`
+	APIKey   string   `json:"api_key"`
+	Roots    []string `json:"roots"`
+	Rate     string   `json:"rate"`
+	Chat     string   `json:"chat_rate"`
+	Default  string   `json:"default_model"`
+	VLM      string   `json:"vlm"`
+	AllowNet []string `json:"allow_net"`
+
+	WebSearch  []WebSearchConfig `json:"web_search"`
+	DataBinary string            `json:"data_binary"`
+	Fallback   []string          `json:"fallback_models"`
+	Models     []ModelConfig     `json:"models"`
 }
 
 // ConfigError says that what a process was started with can't work: another try
@@ -186,6 +206,10 @@ func (c *Config) readFile(path string) error {
 	if c.AllowNet == nil {
 		c.AllowNet = in.AllowNet
 	}
+	if c.WebSearch == nil {
+		c.WebSearch = in.WebSearch
+	}
+	set(&c.DataBinary, in.DataBinary)
 	set(&c.Rate, in.Rate)
 	set(&c.ChatRate, in.Chat)
 	if c.Roots == nil {

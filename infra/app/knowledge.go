@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 
 	"refold/domain/event"
 	"refold/domain/tool"
 	"refold/handlers"
 	"refold/handlers/tools"
+	"refold/infra/analysis"
 	"refold/infra/parse"
 	"refold/infra/viewquery"
 	"refold/infra/web"
+	"refold/infra/websearch"
 	"refold/projections"
 )
 
@@ -24,17 +27,54 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 	a.shelves = &shelves{a.Engine.Reading(), a.Engine}
 	a.parser = &parse.Parser{}
 	a.web = web.New(web.Options{AllowNet: allowed})
+	if path, err := analysis.Find(a.Config.DataBinary); err == nil {
+		a.analyst = analysis.New(analysis.Options{Binary: path, Tables: a.parser, Log: a.Config.Log})
+	} else {
+		a.Config.Log.Info("data_analysis is not offered", "why", err.Error())
+	}
+	for i, w := range a.Config.WebSearch {
+		key := w.APIKey
+		if key == "" && w.APIKeyEnv != "" {
+			key = os.Getenv(w.APIKeyEnv)
+		}
+		s, err := websearch.New(websearch.Config{Provider: w.Provider, Name: w.Name, BaseURL: w.BaseURL, APIKey: key, EngineID: w.EngineID})
+		if err != nil {
+			return configError(fmt.Errorf("web_search %d: %w", i+1, err))
+		}
+		a.searchers = append(a.searchers, s)
+	}
 	a.Ingest = &handlers.Ingest{Commands: a.Commands, Store: a.Store, Blobs: a.DB.Blobs(), Parser: a.parser, Fetcher: a.web,
 		Embedder: func(string, string) handlers.Embedder { return nil },
 		Index:    a.DB.Index(), Holdings: holdings{a.shelves}, Tokens: tokens, Clock: a.Config.Clock, Log: a.Config.Log, Self: a.Runner.Self, Sole: a.Runner.Sole}
 	return nil
 }
 
-// knowledgeTools are the tools that read knowledge bases.
-func (a *App) knowledgeTools() []tool.Tool {
+// knowledgeTools are the tools that read knowledge bases, table files and the web,
+// as far as what they need is there.
+func (a *App) knowledgeTools(m *models) []tool.Tool {
 	index := a.DB.Index()
-	return []tool.Tool{&tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
-		&tools.DatabaseQuery{Views: viewquery.New(views{a.shelves}, index)}}
+	out := []tool.Tool{&tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
+		&tools.DatabaseQuery{Views: viewquery.New(views{a.shelves}, index)}, &tools.DataSchema{Index: index}}
+	if a.analyst != nil {
+		out = append(out, &tools.DataAnalysis{Files: files{a.shelves, a.DB.Blobs()}, Analyst: a.analyst})
+	}
+	if len(a.searchers) > 0 {
+		out = append(out, &tools.WebSearch{For: func(string) handlers.WebSearcher { return a.searchers[0] }},
+			&tools.WebFetch{Pages: a.web, Model: func(c tool.Call) handlers.Model { return m.reader(c.Model) }})
+	}
+	return out
+}
+
+// reader is a model that can sum up a page, nil if it can only quote.
+func (m *models) reader(name string) handlers.Model {
+	if m.plain(name) {
+		return nil
+	}
+	model, err := m.Model(name)
+	if err != nil {
+		return nil
+	}
+	return model
 }
 
 // ingest works on documents until ctx ends, first on those that were owed work.

@@ -185,3 +185,28 @@ func (v views) named(ctx context.Context, tenant, base string, s tool.Scope, sho
 	}
 	return nil
 }
+
+// files is the handlers.TableFiles of the read models.
+type files struct {
+	*shelves
+	blobs handlers.Blobs
+}
+
+var _ handlers.TableFiles = files{}
+
+// TableFile implements handlers.TableFiles.
+func (f files) TableFile(ctx context.Context, tenant, document string) (handlers.DocumentFile, bool, error) {
+	found, err := get[projections.DocumentEntry](ctx, f.shelves, projections.Library, tenant, document)
+	d, ok := found[document]
+	if err != nil || !ok || d.Content.Digest == "" {
+		return handlers.DocumentFile{}, false, err
+	}
+	return handlers.DocumentFile{Base: d.Base, Title: d.Title, Type: d.FileType, Disabled: d.Disabled, TableFile: handlers.TableFile{
+		Document: document, Revision: d.Revision, Open: func(ctx context.Context) (handlers.File, func(), error) {
+			blob, size, err := f.blobs.Open(ctx, tenant, d.Content.Digest)
+			if err != nil {
+				return handlers.File{}, nil, err
+			}
+			return handlers.File{Name: d.FileName, Type: d.FileType, Size: size, Content: blob}, func() { blob.Close() }, nil
+		}}}, true, nil
+}

@@ -20,6 +20,7 @@ type Serve struct {
 	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
 	Level  string   `help:"What is logged: debug, info (a line for each request), warn or error." enum:"debug,info,warn,error" default:"info" env:"REFOLD_LOG_LEVEL" name:"log-level"`
 	Allow  []string `help:"Range of addresses (CIDR) that links from people or models may lead to although it is not public; repeatable." name:"allow-net" placeholder:"CIDR"`
+	Sample bool     `help:"Begin a fresh record with a sample knowledge base: the handbook of this program."`
 	Quiet  bool     `help:"Log errors only, like --log-level error."`
 	ModelFlags
 }
@@ -55,6 +56,7 @@ func (s Serve) Run(e *env) error {
 		}
 		c.Roots = append(c.Roots, abs)
 	}
+	c.Sample = s.Sample
 	c.AllowNet = append(c.AllowNet, s.Allow...)
 	if err := s.apply(&c); err != nil {
 		return usage("%v", err)
