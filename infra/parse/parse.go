@@ -32,7 +32,7 @@ const MaxFile = 100 << 20
 // Parser reads files. The zero value is ready; what is heavy is loaded with the
 // first file that needs it. Safe for concurrent use.
 type Parser struct {
-	pdf pdf.Reader
+	PDF pdf.Reader // where its machine code is kept can be set before the first use
 }
 
 var (
@@ -41,7 +41,7 @@ var (
 )
 
 // Close gives back what the parser holds in memory. It can be used again.
-func (p *Parser) Close() { p.pdf.Close() }
+func (p *Parser) Close() { p.PDF.Close() }
 
 // Types implements handlers.Parser.
 func (p *Parser) Types() []string {
@@ -62,7 +62,7 @@ func (p *Parser) Parse(ctx context.Context, f handlers.File) (out handlers.Parse
 	}
 	switch k {
 	case isPDF:
-		out, err = p.pdf.Parse(ctx, f.Content, size)
+		out, err = p.PDF.Parse(ctx, f.Content, size)
 	case isDOCX:
 		out, err = docx.Parse(ctx, f.Content, size)
 	case isXLSX, isCSV:

@@ -21,6 +21,7 @@ import (
 	failures "github.com/klippa-app/go-pdfium/errors"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/responses"
 	"github.com/klippa-app/go-pdfium/webassembly"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -31,7 +32,8 @@ import (
 
 const (
 	maxPages  = 20_000
-	maxMemory = 6144            // pages of 64 KiB that one file may need: 384 MiB
+	maxMemory = 4096            // pages of 64 KiB that one file may need: 256 MiB
+	reopen    = 250             // pages after which PDFium starts anew with a file: it keeps all that it has seen
 	idle      = 2 * time.Minute // after which what was loaded is given back
 )
 
@@ -163,6 +165,7 @@ func (r *Reader) Parse(ctx context.Context, in io.ReadSeeker, size int64) (handl
 		r.timer = time.AfterFunc(idle, func() {
 			if r.take(context.Background()) == nil {
 				r.release()
+				debug.FreeOSMemory()
 				<-r.slot
 			}
 		})
@@ -199,6 +202,7 @@ func (r *Reader) Parse(ctx context.Context, in io.ReadSeeker, size int64) (handl
 	}
 	var known *handlers.ParseError
 	if !errors.As(err, &known) {
+		debug.FreeOSMemory() // it may have been for want of it
 		err = &handlers.ParseError{Code: "damaged", Message: "the PDF is damaged and cannot be read: print it to a new PDF"}
 	}
 	return out, err
@@ -206,7 +210,7 @@ func (r *Reader) Parse(ctx context.Context, in io.ReadSeeker, size int64) (handl
 
 func read(ctx context.Context, p pdfium.Pdfium, in io.ReadSeeker, size int64) (handlers.Parsed, error) {
 	var out handlers.Parsed
-	doc, err := p.OpenDocument(&requests.OpenDocument{FileReader: in, FileReaderSize: size})
+	doc, err := open(p, in, size)
 	if errors.Is(err, failures.ErrPassword) || errors.Is(err, failures.ErrSecurity) {
 		return out, &handlers.ParseError{Code: "encrypted", Message: "the PDF is protected by a password: save it without one"}
 	}
@@ -226,6 +230,14 @@ func read(ctx context.Context, p pdfium.Pdfium, in io.ReadSeeker, size int64) (h
 	for i := range count.PageCount {
 		if err := ctx.Err(); err != nil {
 			return out, err
+		}
+		if i > 0 && i%reopen == 0 {
+			if _, err := p.FPDF_CloseDocument(&requests.FPDF_CloseDocument{Document: doc.Document}); err != nil {
+				return out, err
+			}
+			if doc, err = open(p, in, size); err != nil {
+				return out, err
+			}
 		}
 		text, err := page(p, doc.Document, i)
 		if err != nil {
@@ -261,6 +273,10 @@ func read(ctx context.Context, p pdfium.Pdfium, in io.ReadSeeker, size int64) (h
 		out.Title = strings.Join(strings.Fields(clean(meta.Value)), " ")
 	}
 	return out, nil
+}
+
+func open(p pdfium.Pdfium, in io.ReadSeeker, size int64) (*responses.OpenDocument, error) {
+	return p.OpenDocument(&requests.OpenDocument{FileReader: in, FileReaderSize: size})
 }
 
 func page(p pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) (string, error) {

@@ -101,7 +101,21 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// endless is a page whose text takes very long: forms that draw forms.
+func TestParse_ManyPages(t *testing.T) {
+	r := &Reader{}
+	defer r.Close()
+	pages := make([]sheet, 2*reopen+1)
+	for i := range pages {
+		pages[i].lines = []string{fmt.Sprintf("This is number %d.", i+1)}
+	}
+	content := build("", "", pages...)
+	out, err := r.Parse(t.Context(), bytes.NewReader(content), int64(len(content)))
+	if err != nil || out.Pages != len(pages) || strings.Count(out.Text, "This is number") != len(pages) || !strings.HasSuffix(out.Text, fmt.Sprintf("<!-- page %d -->\n\nThis is number %[1]d.", len(pages))) {
+		t.Errorf("%d pages, %d bytes, %v", out.Pages, len(out.Text), err)
+	}
+}
+
+// endless is a page with so much text that reading it takes long.
 func endless() []byte {
 	body := build("", "", sheet{lines: []string{"x"}})
 	return bytes.Replace(body, []byte("(x) Tj T*"), []byte(strings.Repeat("(xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx) Tj T*\n", 200_000)), 1)
