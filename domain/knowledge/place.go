@@ -1,7 +1,6 @@
 package knowledge
 
 import (
-	"net"
 	"net/url"
 	"strings"
 )
@@ -47,7 +46,10 @@ func PlainURL(address string) (string, error) {
 	}
 	switch {
 	case port != "":
-		u.Host = net.JoinHostPort(host, port)
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		u.Host = host + ":" + port
 	case strings.Contains(host, ":"):
 		u.Host = "[" + host + "]"
 	default:
