@@ -16,6 +16,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -147,12 +148,6 @@ func bench(chosen []row, asJSON, full bool, keep string) bool {
 	}
 	defer os.RemoveAll(dir)
 	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-interrupted
-		os.RemoveAll(dir) // what a row has started ends with this process
-		os.Exit(1)
-	}()
 	o := options{full: full, dir: dir, binary: filepath.Join(dir, "refold")}
 	if o.root, err = prepare(o.binary); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -162,37 +157,70 @@ func bench(chosen []row, asJSON, full bool, keep string) bool {
 	if keep == "" {
 		o.store.dir = filepath.Join(dir, "stored")
 	}
-	var lines []line
-	var failed []string
 	began, before := time.Now(), busy()
+	res := &result{}
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		res.fail("interrupted")
+		res.print(asJSON, before)
+		os.RemoveAll(dir) // what a row has started ends with this process
+		os.Exit(1)
+	}()
 	for _, r := range chosen {
 		t := &T{options: o}
 		fmt.Fprintf(os.Stderr, "%-8s %s ...", r.name, r.about)
 		start := time.Now()
 		reason := t.run(r)
 		fmt.Fprintf(os.Stderr, " %.1f s\n", time.Since(start).Seconds())
-		lines = append(lines, t.lines...)
+		res.add(t.lines)
 		if reason != "" {
-			failed = append(failed, r.name+" could not be measured: "+reason)
+			res.fail(r.name + " could not be measured: " + reason)
 		}
 	}
 	fmt.Fprintf(os.Stderr, "all in %.0f s\n\n", time.Since(began).Seconds())
-	if err := write(os.Stdout, lines, asJSON); err != nil {
-		failed = append(failed, err.Error())
+	return res.print(asJSON, before)
+}
+
+// result is what was measured so far. Safe for concurrent use.
+type result struct {
+	mu     sync.Mutex
+	lines  []line
+	failed []string
+}
+
+func (r *result) add(lines []line) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, lines...)
+}
+
+func (r *result) fail(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = append(r.failed, reason)
+}
+
+// print prints the table and what could not be measured; true if all could.
+func (r *result) print(asJSON bool, before string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := write(os.Stdout, r.lines, asJSON); err != nil {
+		r.failed = append(r.failed, err.Error())
 	}
 	held := 0
-	for _, l := range lines {
+	for _, l := range r.lines {
 		if l.Holds {
 			held++
 		}
 	}
 	if !asJSON {
-		fmt.Printf("\n%d of %d targets hold. %d processors, load %s before and %s after: above that number others were at work, and figures are worse than the machine's.\n", held, len(lines), runtime.NumCPU(), before, busy())
+		fmt.Printf("\n%d of %d targets hold. %d processors, load %s before and %s after: above that number others were at work, and figures are worse than the machine's.\n", held, len(r.lines), runtime.NumCPU(), before, busy())
 	}
-	for _, f := range failed {
+	for _, f := range r.failed {
 		fmt.Fprintln(os.Stderr, f)
 	}
-	return len(failed) == 0
+	return len(r.failed) == 0
 }
 
 // busy is how many processes wanted a processor in the last minute.

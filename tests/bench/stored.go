@@ -177,7 +177,7 @@ func longSession(t *T) {
 			c, err := dial(s.addr, "/api/v1/messages/"+id+"/load?limit=20"+query)
 			t.check(err)
 			defer c.conn.Close()
-			return timed(t, 100, func() error {
+			return timed(t, 50, func() error {
 				n, err := c.get()
 				if err == nil && n < 1000 {
 					err = fmt.Errorf("an answer of %d bytes", n)
@@ -191,7 +191,7 @@ func longSession(t *T) {
 	t.add("newest page of the history, 5,000 messages, p50", "10 messages", ratio(p[0], p[1]), atMost(2, "x"), "%.2f / %.2f ms", p[0].median(), p[1].median())
 	t.add("a page from its middle", "10 messages", ratio(p[2], p[1]), atMost(2, "x"), "%.2f ms", p[2].median())
 	ask := func(id string) func() float64 {
-		return func() float64 { return timed(t, 10, func() error { return load.Ask(s.base(), id, nil) }) }
+		return func() float64 { return timed(t, 5, func() error { return load.Ask(s.base(), id, nil) }) }
 	}
 	a := alternate(ask(longID), ask(shortID))
 	t.add("a message and its answer there, p50", "10 messages", ratio(a[0], a[1]), atMost(2, "x"), "%.1f / %.1f ms", a[0].median(), a[1].median())
