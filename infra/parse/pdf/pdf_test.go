@@ -164,3 +164,18 @@ func TestFlow(t *testing.T) {
 		}
 	}
 }
+
+// Chinese comes from the map that a font carries. Here it lies in the stream of a
+// second page, which draws nothing.
+func TestParse_Chinese(t *testing.T) {
+	cmap := "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def 1 begincodespacerange <0000> <FFFF> endcodespacerange 4 beginbfchar <0001> <5E74> <0002> <5047> <0003> <D83DDE00> <0004> <3002> endbfchar endcmap end end"
+	content := build("", "", sheet{raw: "BT /F1 12 Tf 72 720 Td <0001000200030004> Tj ET"}, sheet{raw: cmap})
+	content = bytes.Replace(content, []byte("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"),
+		[]byte("<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /Identity-H /ToUnicode 8 0 R /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>] >>"), 1)
+	r := &Reader{}
+	defer r.Close()
+	out, err := r.Parse(t.Context(), bytes.NewReader(content), int64(len(content)))
+	if err != nil || out.Text != "<!-- page 1 -->\n\n年假😀。" {
+		t.Errorf("%q, %v", out.Text, err)
+	}
+}
