@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 // maxAppend is how much one append may hold, in bytes, so that it fits into a
@@ -90,7 +91,7 @@ func newJob(stream event.Stream, expect int64, events []event.New) (*appendJob, 
 		if i > 0 && e.Meta == events[i-1].Meta {
 			j.metas[i] = j.metas[i-1]
 		} else {
-			j.metas[i] = encodeMeta(e.Meta)
+			j.metas[i] = string(sqlstore.EncodeMeta(e.Meta))
 		}
 		if e.Data == nil {
 			j.events[i].Data = []byte{}
@@ -209,7 +210,7 @@ func write(ctx context.Context, c *pgx.Conn, jobs []*appendJob, settled *int64) 
 				return err
 			}
 			j := jobs[n-1]
-			j.won, j.result = true, event.Appended{Version: j.expect + int64(len(j.events)), Position: mint(position)}
+			j.won, j.result = true, event.Appended{Version: j.expect + int64(len(j.events)), Position: sqlstore.Position(position)}
 		}
 		return rows.Err()
 	}
@@ -258,7 +259,7 @@ func (j *appendJob) writeOne(ctx context.Context, c *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	j.won, j.result = true, event.Appended{Version: j.expect + 1, Position: mint(position)}
+	j.won, j.result = true, event.Appended{Version: j.expect + 1, Position: sqlstore.Position(position)}
 	return nil
 }
 
@@ -300,7 +301,7 @@ func (j *appendJob) again(ctx context.Context, c *pgx.Conn, none error) error {
 			return fmt.Errorf("%w: event id %q is already used elsewhere in the log", event.ErrInvalid, id)
 		}
 		version = p.version
-		j.result = event.Appended{Version: version, Position: mint(p.position)}
+		j.result = event.Appended{Version: version, Position: sqlstore.Position(p.position)}
 	}
 	if len(found) < len(ids) {
 		return fmt.Errorf("%w: only some of the event ids are already in %s", event.ErrInvalid, j.stream)
@@ -346,7 +347,7 @@ func (db *DB) appended(jobs []*appendJob, err error) {
 	top := int64(0)
 	for _, j := range jobs {
 		if j.won && err == nil {
-			n, _ := parse(j.result.Position)
+			n, _ := sqlstore.ParsePosition(j.result.Position)
 			top = max(top, n)
 		}
 	}

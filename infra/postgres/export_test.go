@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 // Write appends in the caller's transaction, as a process does that has not yet
@@ -25,29 +27,31 @@ func Write(ctx context.Context, tx pgx.Tx, stream event.Stream, expect event.Exp
 }
 
 // Mint gives a number as a position.
-func Mint(n int64) event.Position { return mint(n) }
+func Mint(n int64) event.Position { return sqlstore.Position(n) }
 
 // WriterPID is the session of the batches, 0 before there is one.
 func (db *DB) WriterPID() uint32 {
-	db.w.mu.Lock()
-	defer db.w.mu.Unlock()
-	if db.w.leading || db.w.conn == nil {
-		return 0
-	}
-	return db.w.conn.PgConn().PID()
+	var pid uint32
+	db.w.queue.Idle(func() {
+		if db.w.conn != nil {
+			pid = db.w.conn.PgConn().PID()
+		}
+	})
+	return pid
 }
 
 // NotifierPID is the session that sends wake-ups, 0 before there is one.
 func (db *DB) NotifierPID() uint32 { return db.notice.pid.Load() }
 
 // Frontier is the frontier without moving it.
-func (db *DB) Frontier() event.Position { return mint(db.tail.frontier.Load()) }
+func (db *DB) Frontier() event.Position { return sqlstore.Position(db.tail.frontier.Load()) }
 
 // Settled is what the writer knows to be on the server's disk.
-func (db *DB) Settled() int64 {
-	db.w.mu.Lock()
-	defer db.w.mu.Unlock()
-	return db.w.settled
+func (db *DB) Settled() (n int64) {
+	for !db.w.queue.Idle(func() { n = db.w.settled }) {
+		runtime.Gosched()
+	}
+	return n
 }
 
 // KeepLoose sets for how long vectors are kept that no chunk has.

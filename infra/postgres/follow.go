@@ -52,6 +52,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"refold/infra/sqlstore"
 )
 
 const (
@@ -73,8 +75,8 @@ AND relation = 'event'::regclass AND database = (SELECT oid FROM pg_database WHE
 type tail struct {
 	db       *DB
 	frontier atomic.Int64
-	gaps     atomic.Bool // somebody may still fill a gap above the frontier
-	news     signal      // the frontier has moved
+	gaps     atomic.Bool     // somebody may still fill a gap above the frontier
+	news     sqlstore.Signal // the frontier has moved
 	nudge    chan struct{}
 	waiting  atomic.Int64 // callers of Wait
 
@@ -333,7 +335,7 @@ func (t *tail) move(ctx context.Context, to int64) {
 		return
 	}
 	t.frontier.Store(to)
-	t.news.tell()
+	t.news.Tell()
 	if to-t.noted >= noteEvery {
 		if _, err := t.conn.Exec(ctx, noteSQL, to); err == nil {
 			t.noted = to

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 const (
@@ -27,7 +28,7 @@ WHERE e.position > $1 AND e.position <= $2 AND e.feed = ANY($3) ORDER BY e.posit
 
 // Scan implements event.Store.
 func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, limit int) ([]event.Raw, event.Position, error) {
-	from, err := parse(after)
+	from, err := sqlstore.ParsePosition(after)
 	if err != nil {
 		return nil, after, err
 	}
@@ -50,9 +51,9 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 	}
 	feeds, all := s.db.feeds.wanted(f)
 	if len(feeds) == 0 {
-		return nil, mint(upTo), nil
+		return nil, sqlstore.Position(upTo), nil
 	}
-	sql, n := mergeSQL, cut(limit)
+	sql, n := mergeSQL, sqlstore.Limit(limit)
 	if all || len(feeds) > maxMerged {
 		sql, upTo = walkSQL, min(upTo, from+maxLooked)
 	}
@@ -71,5 +72,5 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 	if len(out) == n {
 		return out, out[n-1].Position, nil
 	}
-	return out, mint(upTo), nil
+	return out, sqlstore.Position(upTo), nil
 }

@@ -3,12 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 // Store is the event.Store of a DB. Positions are numbers of a sequence; nobody
@@ -17,37 +17,6 @@ type Store struct{ db *DB }
 
 var _ event.Store = (*Store)(nil)
 
-// mint gives a position of fixed width, so that strings compare like numbers.
-func mint(n int64) event.Position {
-	if n == 0 {
-		return ""
-	}
-	const digits = "0123456789abcdef"
-	var b [16]byte
-	for i := range b {
-		b[15-i] = digits[n>>(4*i)&15]
-	}
-	return event.Position(b[:])
-}
-
-func parse(p event.Position) (int64, error) {
-	if p == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(string(p), 16, 64)
-	if err != nil || mint(n) != p {
-		return 0, fmt.Errorf("%w: position %.40q is not of this store", event.ErrInvalid, string(p))
-	}
-	return n, nil
-}
-
-func cut(limit int) int {
-	if limit <= 0 || limit > 1000 {
-		return 1000
-	}
-	return limit
-}
-
 // Head implements event.Store. It counts transient events, and stays where it is
 // when they are trimmed. Events that another transaction may still come before
 // are not counted.
@@ -55,14 +24,14 @@ func (s *Store) Head(ctx context.Context) (event.Position, error) {
 	if err := s.db.tail.advance(ctx); err != nil {
 		return "", err
 	}
-	return mint(s.db.tail.frontier.Load()), nil
+	return sqlstore.Position(s.db.tail.frontier.Load()), nil
 }
 
 // Wait implements event.Store. It is woken by commits of this process at once,
 // by those of others through LISTEN, and looks every 250 ms if nobody wakes it. It
 // outlasts a server that is away for up to 5 s; then it is ErrUnavailable.
 func (s *Store) Wait(ctx context.Context, after event.Position) error {
-	from, err := parse(after)
+	from, err := sqlstore.ParsePosition(after)
 	if err != nil {
 		return err
 	}
@@ -78,7 +47,7 @@ func (s *Store) Wait(ctx context.Context, after event.Position) error {
 	idle := time.NewTimer(0)
 	defer idle.Stop()
 	for {
-		news := t.news.wait() // before looking, so that nothing comes between
+		news := t.news.Wait() // before looking, so that nothing comes between
 		if t.frontier.Load() > from {
 			return nil
 		}
@@ -118,7 +87,7 @@ func (s *Store) Read(ctx context.Context, stream event.Stream, after int64, limi
 		return nil, nil // nobody can have written it
 	}
 	err = s.db.do(ctx, "read", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, readSQL, stream.Tenant, stream.Category, stream.ID, after, cut(limit))
+		rows, err := c.Query(ctx, readSQL, stream.Tenant, stream.Category, stream.ID, after, sqlstore.Limit(limit))
 		if err != nil {
 			return err
 		}
@@ -148,11 +117,11 @@ func (s *Store) collect(rows pgx.Rows, stream event.Stream) (out []event.Raw, er
 		} else {
 			types[e.Type] = e.Type
 		}
-		e.Position, e.Stream = mint(at), stream
+		e.Position, e.Stream = sqlstore.Position(at), stream
 		if ns != noTime {
 			e.Time = time.Unix(0, ns).UTC()
 		}
-		if e.Meta, err = decodeMeta(meta); err != nil {
+		if e.Meta, err = sqlstore.DecodeMeta(meta); err != nil {
 			return nil, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err)
 		}
 		if feed != 0 {

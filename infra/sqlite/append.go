@@ -10,6 +10,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 // maxCachedStreams bounds the writer's memory of stream versions (about 250
@@ -37,7 +38,7 @@ func (s *Store) Append(ctx context.Context, stream event.Stream, expect event.Ex
 		if i > 0 && e.Meta == events[i-1].Meta {
 			j.rows[i].meta = j.rows[i-1].meta
 		} else {
-			j.rows[i].meta = encodeMeta(e.Meta)
+			j.rows[i].meta = sqlstore.EncodeMeta(e.Meta)
 		}
 		j.bytes += 200 + len(e.Data) + len(j.rows[i].meta)
 	}
@@ -106,7 +107,7 @@ func (j *appendJob) run(w *writer) (refused, err error) {
 	}
 	w.remember(j, st.version, start)
 	st.version += int64(len(j.rows))
-	j.result = event.Appended{Version: st.version, Position: position(w.head)}
+	j.result = event.Appended{Version: st.version, Position: sqlstore.Position(w.head)}
 	return nil, nil
 }
 
@@ -128,7 +129,7 @@ func (j *appendJob) again(w *writer, st *stream, none error) (refused, err error
 				return fmt.Errorf("%w: event id %q is already used elsewhere in the log", event.ErrInvalid, j.rows[i].ID), find.Reset()
 			}
 			version = find.ColumnInt64(2)
-			j.result = event.Appended{Version: version, Position: position(find.ColumnInt64(0))}
+			j.result = event.Appended{Version: version, Position: sqlstore.Position(find.ColumnInt64(0))}
 		}
 		if err := errors.Join(find.Err(), find.Reset()); err != nil {
 			return nil, err

@@ -1,24 +1,11 @@
 package sqlite
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
-
+	"refold/infra/sqlstore"
 	"refold/projections"
 )
 
-// cursor is the sort key of the last document of a page, with the mark of the
-// query that it belongs to. Strings are bytes, as JSON would mend broken UTF-8.
-type cursor struct {
-	Query  []byte        `json:"q"`
-	Values []cursorValue `json:"v,omitempty"`
-	ID     []byte        `json:"i"`
-}
-
-// cursorValue is an index entry; both nil for a missing one.
+// cursorValue is an index entry in a cursor; both nil for a missing one.
 type cursorValue struct {
 	Number *int64  `json:"n,omitempty"`
 	Text   *[]byte `json:"t,omitempty"`
@@ -30,15 +17,8 @@ type place struct {
 	id     string
 }
 
-// mark tells one list from another; limit and offset do not matter to it.
-func mark(q projections.Query) []byte {
-	b, _ := json.Marshal([]any{q.Collection, q.Tenant, q.Where, q.OrderBy}) // strings, integers and booleans always encode
-	sum := sha256.Sum256(b)
-	return sum[:9]
-}
-
 func mint(q projections.Query, p place) string {
-	c := cursor{Query: mark(q), ID: []byte(p.id)}
+	var values []cursorValue
 	for _, v := range p.values {
 		var out cursorValue
 		switch v := v.(type) {
@@ -48,32 +28,19 @@ func mint(q projections.Query, p place) string {
 			b := []byte(v)
 			out.Text = &b
 		}
-		c.Values = append(c.Values, out)
+		values = append(values, out)
 	}
-	b, _ := json.Marshal(c)
-	return base64.RawURLEncoding.EncodeToString(b)
+	return sqlstore.MintCursor(q, values, []byte(p.id))
 }
 
 // locate reads a query's cursor; nil if it has none.
 func locate(q projections.Query) (*place, error) {
-	if q.Cursor == "" {
-		return nil, nil
+	values, id, found, err := sqlstore.ReadCursor[cursorValue](q)
+	if err != nil || !found {
+		return nil, err
 	}
-	b, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", projections.ErrBadCursor, err)
-	}
-	var c cursor
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		return nil, fmt.Errorf("%w: %w", projections.ErrBadCursor, err)
-	}
-	if dec.More() || !bytes.Equal(c.Query, mark(q)) || len(c.Values) != len(q.OrderBy) {
-		return nil, projections.ErrBadCursor
-	}
-	p := &place{id: string(c.ID)}
-	for _, v := range c.Values {
+	p := &place{id: string(id)}
+	for _, v := range values {
 		switch {
 		case v.Number != nil:
 			p.values = append(p.values, *v.Number)

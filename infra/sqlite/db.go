@@ -23,6 +23,7 @@ import (
 	"refold/domain/knowledge"
 	"refold/domain/search"
 	"refold/handlers"
+	"refold/infra/sqlstore"
 	"refold/projections"
 )
 
@@ -42,7 +43,7 @@ type DB struct {
 	w        *writer  // nil when read-only
 	pool     *pool
 	head     atomic.Int64 // last committed position; unused when read-only
-	news     signal
+	news     sqlstore.Signal
 	recent   recent // unused when read-only
 	counts   counts
 	spaces   *search.Spaces
@@ -133,7 +134,7 @@ func (db *DB) Close() error {
 		db.spaces.Close()
 		var err error
 		if db.w != nil {
-			db.w.stop()
+			db.w.queue.Stop()
 		}
 		err = db.pool.close()
 		if db.w != nil {

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"refold/domain/search"
+	"refold/infra/sqlstore"
 )
 
 // funcJob runs a function as the writer.
 type funcJob func(w *writer) error
 
 func (f funcJob) durable() bool                        { return false }
-func (f funcJob) size() int                            { return maxBatchSize } // alone in its batch
+func (f funcJob) size() int                            { return sqlstore.MaxBatchSize } // alone in its batch
 func (f funcJob) run(w *writer) (refused, err error)   { return nil, f(w) }
 func (db *DB) do(ctx context.Context, f funcJob) error { return db.submit(ctx, f) }
 
@@ -72,10 +73,7 @@ func (db *DB) Stall(t *testing.T) (release func()) {
 func (db *DB) Queued(t *testing.T, n int) {
 	t.Helper()
 	for {
-		db.w.mu.Lock()
-		have := len(db.w.queue)
-		db.w.mu.Unlock()
-		if have == n {
+		if db.w.queue.Waiting() == n {
 			return
 		}
 		if t.Context().Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 // What recent keeps at most.
@@ -100,7 +101,7 @@ func (r *recent) scan(from, head int64, f event.Filter, limit int) (out []event.
 func (w *writer) remember(j *appendJob, version, start int64) {
 	for i := range j.rows {
 		e := recentEvent{start + int64(i) + 1, event.Raw{New: j.rows[i].New, Stream: j.stream, Version: version + int64(i) + 1}}
-		e.Position = position(e.at)
+		e.Position = sqlstore.Position(e.at)
 		if !e.Time.IsZero() {
 			e.Time = time.Unix(0, j.rows[i].time).UTC() // as it is read back
 		}

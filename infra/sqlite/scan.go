@@ -9,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 const (
@@ -23,7 +24,7 @@ const scanColumns = "SELECT position, version, schema, time, id, type, meta, dat
 
 // Scan implements event.Store.
 func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, limit int) ([]event.Raw, event.Position, error) {
-	from, err := parse(after)
+	from, err := sqlstore.ParsePosition(after)
 	if err != nil {
 		return nil, after, err
 	}
@@ -33,8 +34,8 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 		return nil, after, err
 	}
 	if !s.db.readOnly {
-		if out, upTo, ok := s.db.recent.scan(from, head, f, cut(limit)); ok {
-			return out, position(upTo), nil
+		if out, upTo, ok := s.db.recent.scan(from, head, f, sqlstore.Limit(limit)); ok {
+			return out, sqlstore.Position(upTo), nil
 		}
 	}
 	var out []event.Raw
@@ -44,7 +45,7 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 			return err
 		}
 		wanted, all := r.wanted(f)
-		q, looked, max := (*sqlite3.Stmt)(nil), 0, cut(limit)
+		q, looked, max := (*sqlite3.Stmt)(nil), 0, sqlstore.Limit(limit)
 		switch {
 		case len(wanted) == 0:
 			return nil
@@ -65,7 +66,7 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 					return err
 				}
 				at := q.ColumnInt64(0)
-				e.Position, e.Version = position(at), q.ColumnInt64(1)
+				e.Position, e.Version = sqlstore.Position(at), q.ColumnInt64(1)
 				if e.Stream, err = r.name(q.ColumnInt64(9), fd); err != nil {
 					return err
 				}
@@ -85,7 +86,7 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 	if err != nil {
 		return nil, after, err
 	}
-	return out, position(upTo), nil
+	return out, sqlstore.Position(upTo), nil
 }
 
 // loadFeeds learns the feeds that came since the last time.

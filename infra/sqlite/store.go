@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"refold/domain/event"
+	"refold/infra/sqlstore"
 )
 
 // Store is the event.Store of a DB. Positions are numbers given out under the
@@ -25,42 +25,11 @@ const poll = 20 * time.Millisecond
 // headSQL is the highest position ever given out, also to events since trimmed.
 const headSQL = "SELECT max(coalesce((SELECT max(position) FROM event), 0), coalesce((SELECT value FROM mark WHERE name = 'position'), 0))"
 
-// position is fixed-width so that strings compare like the numbers.
-func position(n int64) event.Position {
-	if n == 0 {
-		return ""
-	}
-	const digits = "0123456789abcdef"
-	var b [16]byte
-	for i := range b {
-		b[15-i] = digits[n>>(4*i)&15]
-	}
-	return event.Position(b[:])
-}
-
-func parse(p event.Position) (int64, error) {
-	if p == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(string(p), 16, 64)
-	if err != nil || position(n) != p {
-		return 0, fmt.Errorf("%w: position %.40q is not of this store", event.ErrInvalid, string(p))
-	}
-	return n, nil
-}
-
-func cut(limit int) int {
-	if limit <= 0 || limit > 1000 {
-		return 1000
-	}
-	return limit
-}
-
 // Head implements event.Store. It counts transient events, and stays where it
 // is when they are trimmed.
 func (s *Store) Head(ctx context.Context) (event.Position, error) {
 	n, err := s.db.last(ctx)
-	return position(n), err
+	return sqlstore.Position(n), err
 }
 
 // last is the highest position ever given out.
@@ -95,7 +64,7 @@ func (r *reader) number(sql string) (n int64, err error) {
 // Wait implements event.Store. In the process that owns the file it is woken by
 // the commit itself.
 func (s *Store) Wait(ctx context.Context, after event.Position) error {
-	from, err := parse(after)
+	from, err := sqlstore.ParsePosition(after)
 	if err != nil {
 		return err
 	}
@@ -103,7 +72,7 @@ func (s *Store) Wait(ctx context.Context, after event.Position) error {
 	for {
 		var news <-chan struct{}
 		if !s.db.readOnly {
-			news = s.db.news.wait() // before looking, so that nothing comes between
+			news = s.db.news.Wait() // before looking, so that nothing comes between
 		}
 		head, err := s.db.last(ctx)
 		if err != nil {
@@ -149,7 +118,7 @@ func (s *Store) Read(ctx context.Context, stream event.Stream, after int64, limi
 			return err
 		}
 		if err := errors.Join(q.BindText(1, stream.Tenant), q.BindText(2, stream.Category), q.BindText(3, stream.ID),
-			q.BindInt64(4, after), q.BindInt64(5, int64(cut(limit)))); err != nil {
+			q.BindInt64(4, after), q.BindInt64(5, int64(sqlstore.Limit(limit)))); err != nil {
 			return err
 		}
 		for q.Step() {
@@ -157,7 +126,7 @@ func (s *Store) Read(ctx context.Context, stream event.Stream, after int64, limi
 			if err != nil {
 				return err
 			}
-			e.Position, e.Version, e.Stream = position(q.ColumnInt64(0)), q.ColumnInt64(1), stream
+			e.Position, e.Version, e.Stream = sqlstore.Position(q.ColumnInt64(0)), q.ColumnInt64(1), stream
 			out = append(out, e)
 		}
 		return errors.Join(q.Err(), q.Reset())
@@ -190,7 +159,7 @@ func (r *reader) event(q *sqlite3.Stmt, col int) (e event.Raw, err error) {
 		}
 	}
 	e.Type = name
-	if e.Meta, err = decodeMeta(text[id:]); err != nil {
+	if e.Meta, err = sqlstore.DecodeMeta(text[id:]); err != nil {
 		return e, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err)
 	}
 	e.Data = q.ColumnBlob(col+5, nil)

@@ -4,16 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 
 	"github.com/ncruces/go-sqlite3"
-)
 
-// A batch takes no more than this, so that nobody waits for ever behind it.
-const (
-	maxBatchJobs = 512
-	maxBatchSize = 4 << 20 // bytes, as jobs count them
+	"refold/infra/sqlstore"
 )
 
 // job is one caller's change, run inside a transaction that it may share.
@@ -27,27 +21,11 @@ type job interface {
 	size() int
 }
 
-// request is a job on its way through the queue.
-type request struct {
-	job   job
-	err   error
-	taken bool          // in a batch; cannot be called off any more
-	leads bool          // was handed the lead
-	wake  chan struct{} // one signal: answered, or handed the lead
-}
-
-// writer is the only connection that writes. There is no goroutine behind it:
-// of the callers who wait, one leads. It runs what all of them asked for in one
-// transaction, so with one fsync, and then hands the lead on. A lone caller
-// leads at once and pays nothing for it.
+// writer is the only connection that writes. It runs what the callers who wait
+// have asked for in one transaction, so with one fsync.
 type writer struct {
-	db *DB
-
-	mu      sync.Mutex
-	queue   []*request
-	leading bool
-	stopped bool
-	idle    sync.Cond // leading became false
+	db    *DB
+	queue sqlstore.Queue[job]
 
 	// Below: only for the leader.
 	conn    *sqlite3.Conn
@@ -56,13 +34,12 @@ type writer struct {
 	head    int64 // last position given out, also in the open transaction
 	streams map[streamKey]*stream
 	feeds   map[feedKey]int64
-	last    int           // jobs in the batch before
 	fresh   []recentEvent // appended in the open transaction
 }
 
 func newWriter(db *DB) (*writer, error) {
 	w := &writer{db: db}
-	w.idle.L = &w.mu
+	w.queue.Commit, w.queue.Size = w.commit, job.size
 	if err := w.open(); err != nil {
 		return nil, err
 	}
@@ -101,107 +78,15 @@ func (w *writer) forget() {
 // submit queues a job and gives its result. If ctx ends before the job is in a
 // batch it is called off; after that the result is waited for.
 func (w *writer) submit(ctx context.Context, j job) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	r := &request{job: j}
-	w.mu.Lock()
-	if w.stopped {
-		w.mu.Unlock()
+	ran, err := w.queue.Submit(ctx, j)
+	if !ran && err == nil {
 		return w.db.errClosed()
 	}
-	w.queue = append(w.queue, r)
-	if w.leading {
-		r.wake = make(chan struct{}, 1)
-		w.mu.Unlock()
-		select {
-		case <-r.wake:
-		case <-ctx.Done():
-			if w.callOff(r) {
-				return ctx.Err()
-			}
-			<-r.wake
-		}
-		if !r.leads {
-			return r.err
-		}
-	} else {
-		w.leading = true
-		w.mu.Unlock()
-	}
-	w.lead()
-	return r.err
-}
-
-// callOff takes a request out of the queue if it is still in it and not about
-// to lead.
-func (w *writer) callOff(r *request) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if r.taken || r.leads {
-		return false
-	}
-	for i, q := range w.queue {
-		if q == r {
-			w.queue = append(w.queue[:i], w.queue[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// lead runs one batch, which begins with the leader's own request, answers it
-// and hands the lead on.
-func (w *writer) lead() {
-	if w.last > 1 {
-		// The callers of the batch before were just woken and are about to ask
-		// again. Let them: otherwise every second batch would hold one job.
-		for range 3 {
-			w.mu.Lock()
-			n := len(w.queue)
-			w.mu.Unlock()
-			if n >= w.last {
-				break
-			}
-			runtime.Gosched()
-		}
-	}
-	w.mu.Lock()
-	batch := w.take()
-	w.mu.Unlock()
-
-	w.commit(batch)
-	w.last = len(batch)
-
-	for _, r := range batch[1:] { // the first is the leader's own
-		r.wake <- struct{}{}
-	}
-	w.mu.Lock()
-	if len(w.queue) > 0 {
-		next := w.queue[0]
-		next.leads = true
-		next.wake <- struct{}{}
-	} else {
-		w.leading = false
-		w.idle.Broadcast()
-	}
-	w.mu.Unlock()
-}
-
-func (w *writer) take() []*request {
-	n, size := 0, 0
-	for n < len(w.queue) && n < maxBatchJobs && (n == 0 || size+w.queue[n].job.size() <= maxBatchSize) {
-		size += w.queue[n].job.size()
-		w.queue[n].taken = true
-		n++
-	}
-	batch := w.queue[:n:n]
-	w.queue = append([]*request(nil), w.queue[n:]...)
-	return batch
+	return err
 }
 
 // commit runs a batch in one transaction and sets every request's result.
-func (w *writer) commit(batch []*request) {
+func (w *writer) commit(batch []*sqlstore.Request[job]) {
 	err := w.transact(batch)
 	if err == nil {
 		return
@@ -209,11 +94,11 @@ func (w *writer) commit(batch []*request) {
 	err = problem(w.db.path, "write", err)
 	for _, r := range batch {
 		// Also a refusal may have looked at what was then taken back.
-		r.err = err
+		r.Err = err
 	}
 }
 
-func (w *writer) transact(batch []*request) (err error) {
+func (w *writer) transact(batch []*sqlstore.Request[job]) (err error) {
 	// The driver panics when its memory is used up. Whatever happened, the
 	// transaction is not committed; a fresh connection is sure to be sound.
 	defer func() {
@@ -230,7 +115,7 @@ func (w *writer) transact(batch []*request) (err error) {
 	w.fresh = w.fresh[:0]
 	full := false
 	for _, r := range batch {
-		full = full || r.job.durable()
+		full = full || r.Job.durable()
 	}
 	if err := w.sync(full); err != nil {
 		return err
@@ -239,11 +124,11 @@ func (w *writer) transact(batch []*request) (err error) {
 		return err
 	}
 	for _, r := range batch {
-		refused, err := r.job.run(w)
+		refused, err := r.Job.run(w)
 		if err != nil {
 			return w.rollback(err)
 		}
-		r.err = refused
+		r.Err = refused
 	}
 	if err := w.exec("COMMIT"); err != nil {
 		return w.rollback(err)
@@ -251,7 +136,7 @@ func (w *writer) transact(batch []*request) (err error) {
 	w.db.recent.add(w.fresh)
 	if w.head != w.db.head.Load() {
 		w.db.head.Store(w.head)
-		w.db.news.tell()
+		w.db.news.Tell()
 	}
 	return nil
 }
@@ -314,16 +199,6 @@ func (w *writer) exec(sql string) error {
 		return err
 	}
 	return s.Exec()
-}
-
-// stop refuses new requests and waits until the queued ones are answered.
-func (w *writer) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopped = true
-	for w.leading {
-		w.idle.Wait()
-	}
 }
 
 func (w *writer) close() error {

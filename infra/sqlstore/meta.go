@@ -1,4 +1,4 @@
-package sqlite
+package sqlstore
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"refold/domain/event"
 )
 
-// encodeMeta gives the metadata as JSON, so that people can read the table; nil
+// EncodeMeta gives the metadata as JSON, so that people can read the table; nil
 // if there is none.
-func encodeMeta(m event.Metadata) []byte {
+func EncodeMeta(m event.Metadata) []byte {
 	if m == (event.Metadata{}) {
 		return nil
 	}
@@ -21,10 +21,10 @@ func encodeMeta(m event.Metadata) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// decodeMeta reads what encodeMeta wrote. Metadata nearly never holds a
+// DecodeMeta reads what EncodeMeta wrote. Metadata nearly never holds a
 // character that JSON escapes; without one the values are cut out of the string
 // as they are, several times faster than a decoder.
-func decodeMeta(text string) (m event.Metadata, err error) {
+func DecodeMeta(text string) (m event.Metadata, err error) {
 	if text == "" {
 		return m, nil
 	}
@@ -37,7 +37,7 @@ func decodeMeta(text string) (m event.Metadata, err error) {
 	return m, err
 }
 
-// cutMeta reads members in the order in which encodeMeta writes them.
+// cutMeta reads members in the order in which EncodeMeta writes them.
 func cutMeta(s string) (m event.Metadata, ok bool) {
 	for _, f := range [...]struct {
 		name  string
