@@ -1,6 +1,6 @@
 // Package postgres keeps the event log, read models, blobs, the index and the
 // liveness of instances in one PostgreSQL database (13 or newer), which any number of
-// processes share. It imports the domain, the packages whose ports it
+// processes share. It imports the domain, sqlstore, the packages whose ports it
 // implements, pgx and goose. Start reading at Open, then follow.go for why a
 // follower misses nothing, then writer.submit for how appends share a commit.
 package postgres

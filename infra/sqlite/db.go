@@ -1,6 +1,6 @@
 // Package sqlite keeps the event log, read models, blobs and the index in one SQLite file,
 // without a server: the embedded default. One process owns the file and writes;
-// others may open it read-only meanwhile. It imports the domain, the packages
+// others may open it read-only meanwhile. It imports the domain, sqlstore, the packages
 // whose ports it implements, ncruces/go-sqlite3 (its native interface; no
 // database/sql after the migrations) and goose. Start reading at Open, then
 // writer.submit for how appends share one fsync.
