@@ -32,6 +32,7 @@ import (
 	"refold/infra/parse"
 	"refold/infra/tiktoken"
 	"refold/infra/web"
+	"refold/infra/websearch"
 	"refold/projections"
 )
 
@@ -55,7 +56,7 @@ type App struct {
 	web     *web.Client
 	analyst *analysis.Engine // nil = there is none
 
-	searchers []handlers.WebSearcher // of the web
+	searchers websearch.First // of the web, each asked if those before it fail
 
 	stop      context.CancelFunc
 	work      sync.WaitGroup

@@ -59,7 +59,7 @@ func (a *App) knowledgeTools(m *models) []tool.Tool {
 		out = append(out, &tools.DataAnalysis{Files: files{a.shelves, a.DB.Blobs()}, Analyst: a.analyst})
 	}
 	if len(a.searchers) > 0 {
-		out = append(out, &tools.WebSearch{For: func(string) handlers.WebSearcher { return a.searchers[0] }},
+		out = append(out, &tools.WebSearch{For: func(string) handlers.WebSearcher { return a.searchers }},
 			&tools.WebFetch{Pages: a.web, Model: func(c tool.Call) handlers.Model { return m.reader(c.Model) }})
 	}
 	return out
