@@ -73,6 +73,7 @@ func (p *Parser) Parse(ctx context.Context, f handlers.File) (out handlers.Parse
 	if err != nil {
 		return handlers.Parsed{}, err
 	}
+	out.Text, out.Title = clean(out.Text), clean(out.Title)
 	if k != isXLSX && k != isCSV && blank(out.Text) {
 		return handlers.Parsed{}, fail("empty", "the file holds no text")
 	}
@@ -149,6 +150,15 @@ func guard(ctx context.Context, err *error) {
 	case errors.Is(*err, io.ErrUnexpectedEOF):
 		*err = fail("damaged", "the file ends too early: upload it again")
 	}
+}
+
+// clean keeps the promise of valid UTF-8, and drops NULs, which escapes can make and
+// databases refuse.
+func clean(s string) string {
+	if strings.IndexByte(s, 0) >= 0 {
+		s = strings.ReplaceAll(s, "\x00", "")
+	}
+	return strings.ToValidUTF8(s, "")
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }

@@ -75,6 +75,7 @@ func TestJSON(t *testing.T) {
 	equal(t, out.Text, "- name: 中文\n- n: 1.10\n- big: 12345678901234567890\n\n## list\n\n- a\n```json\n{\n  \"b\": [\n    true,\n    null\n  ]\n}\n```\n\n\n\n## obj\n\n```json\n{\n  \"k\": \"<v>\",\n  \"e\": {},\n  \"f\": []\n}\n```")
 	out = parsed(t, "a.jsonl", []byte("{\"a\":1}\n{\"a\":2}\n"))
 	equal(t, out.Text, "```json\n{\n  \"a\": 1\n}\n```\n\n```json\n{\n  \"a\": 2\n}\n```")
+	equal(t, parsed(t, "a.json", []byte(`{"a":"x\u0000y"}`)).Text, "- a: xy")
 	refused(t, "a.json", []byte("{\"a\":\n1,}"), "damaged")
 	refused(t, "a.json", []byte(`{"a":`), "damaged")
 	refused(t, "a.json", []byte(strings.Repeat("[", 100_000)), "damaged")

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
 
@@ -336,6 +337,9 @@ var noisy = regexp.MustCompile(`^-?\d+(?:\.\d{12,}|(?:\.\d+)?[eE][+-]?\d{1,3})$`
 
 // value is a cell as text, numbers with the 15 digits that Excel shows.
 func value(s string) string {
+	if strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s) { // from escapes such as _x0000_
+		s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
+	}
 	s = strings.TrimSpace(s)
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
 		return s
