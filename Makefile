@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X refold/infra/cli.Version=$(VERSION)
 export GOFLAGS ?= -p=2
 
-.PHONY: handbook run test build bench fuzz lint vuln conformance help clean schemathesis
+.PHONY: handbook run test build bench eval-retrieval fuzz lint vuln conformance help clean schemathesis
 
 run: build ## build and serve: embedded defaults, no service, no key
 	./bin/refold serve --sample
@@ -21,6 +21,9 @@ build: ## the binary, pure Go, in bin/; and refold-data, where there is a C comp
 
 bench: ## the table of targets, each beside its comparator; RUN=G4,G10, FULL=1, JSON=1
 	@$(GO) run ./tests/bench $(if $(RUN),-run $(RUN)) $(if $(FULL),-full) $(if $(JSON),-json)
+
+eval-retrieval: ## how well documents are found: recall@5 of words, vectors and both
+	@$(GO) test -count=1 -v ./tests/eval/retrieval
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@bash tests/fuzz
@@ -44,7 +47,7 @@ handbook: ## the sample knowledge base anew, from README and package comments
 	$(GO) test ./infra/handbook -update
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 clean: ## remove what was built
 	rm -rf bin .cache

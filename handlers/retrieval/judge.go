@@ -32,7 +32,7 @@ func (s *searching) judge(ctx context.Context, hits []Hit) []Hit {
 	scores := s.scores(ctx, hits)
 	if scores == nil {
 		for i := range hits {
-			hits[i].Score = search.Composite(hits[i].base, hits[i].base, 1, hits[i].Start)
+			hits[i].Score = search.Composite(hits[i].likeness(), hits[i].base, 1, hits[i].Start)
 		}
 		return hits
 	}
@@ -48,6 +48,10 @@ func (s *searching) judge(ctx context.Context, hits []Hit) []Hit {
 	}
 	return out
 }
+
+// likeness stands for what a model would say: the cosine, or less than the share
+// of the best that the words alone have.
+func (h Hit) likeness() float64 { return max(h.cosine, 0.6*h.keyword) }
 
 // scores gives what a model says of each passage, nil if none can.
 func (s *searching) scores(ctx context.Context, hits []Hit) []float64 {

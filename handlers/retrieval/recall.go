@@ -143,7 +143,10 @@ func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([
 			q.Scope, q.Text = s.req.Scope.Within(words...), query
 			add(query, MatchKeyword, search.KeywordWeight, func() ([]knowledge.Hit, error) {
 				hits, err := s.r.Index.Keyword(ctx, q)
-				return above(hits, s.req.KeywordThreshold), err
+				if len(hits) > 0 { // BM25 has no scale of its own
+					hits = above(hits, s.req.KeywordThreshold*hits[0].Score)
+				}
+				return hits, err
 			})
 		}
 		for _, g := range groups {
@@ -206,7 +209,7 @@ func (s *searching) fuse(lists []list) []Hit {
 			if l.match == MatchVector {
 				x.cosine = max(x.cosine, h.Score)
 			} else {
-				x.keyword = max(x.keyword, h.Score)
+				x.keyword = max(x.keyword, h.Score/l.hits[0].Score)
 			}
 		}
 		if len(ids[i]) > 0 {

@@ -21,7 +21,7 @@ const (
 	MaxTopK          = 50
 	MaxQueries       = 5
 	VectorThreshold  = 0.6 // cosine
-	KeywordThreshold = 0.5 // BM25
+	KeywordThreshold = 0.5 // of the best BM25 of the query
 	FAQBoost         = 1.2
 	FAQDirect        = 0.9
 

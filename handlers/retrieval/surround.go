@@ -14,7 +14,8 @@ const (
 	thin  = 350
 	full  = 850
 	whole = 4000
-	reach = 3 // neighbours on each side
+	reach = 3  // neighbours on each side
+	kin   = 20 // the same, in which all pieces of a larger piece must lie
 )
 
 // surround gives each passage the text around it. What is disabled, or not of the
@@ -25,6 +26,9 @@ func (s *searching) surround(ctx context.Context, hits []Hit) error {
 		switch {
 		case h.Parent != "":
 			wanted[h.Parent] = true
+			for i := max(h.Index-kin, 0); i <= h.Index+kin; i++ {
+				wanted[knowledge.ChunkID(h.Entry.Document, h.Entry.Revision, i)] = true
+			}
 		case h.Kind == knowledge.Text && utf8.RuneCountInString(h.Content) < thin:
 			for d := 1; d <= reach; d++ {
 				for _, i := range []int{h.Index - d, h.Index + d} {
@@ -36,6 +40,7 @@ func (s *searching) surround(ctx context.Context, hits []Hit) error {
 		}
 	}
 	around := map[string]knowledge.Found{}
+	changed := map[string]bool{} // larger pieces that hold what is no longer to be seen
 	if len(wanted) > 0 {
 		ids := make([]string, 0, len(wanted))
 		for id := range wanted {
@@ -46,12 +51,18 @@ func (s *searching) surround(ctx context.Context, hits []Hit) error {
 			return fmt.Errorf("read what is around the passages: %w", err)
 		}
 		for _, f := range found {
+			if f.Chunk.Disabled || f.Edition > 0 {
+				changed[f.Parent] = true
+			}
 			if !f.Chunk.Disabled && !f.Entry.Disabled && s.req.Scope.Holds(f.Entry.Base, f.Entry.Document) {
 				around[f.ID] = f
 			}
 		}
 	}
 	for i := range hits {
+		if changed[hits[i].Parent] {
+			delete(around, hits[i].Parent)
+		}
 		hits[i].Text = text(hits[i], around)
 	}
 	return nil
@@ -59,7 +70,7 @@ func (s *searching) surround(ctx context.Context, hits []Hit) error {
 
 func text(h Hit, around map[string]knowledge.Found) string {
 	if p, ok := around[h.Parent]; ok && h.Parent != "" && p.Entry.Document == h.Entry.Document &&
-		utf8.RuneCountInString(p.Content) <= whole && h.Edition == 0 {
+		utf8.RuneCountInString(p.Content) <= whole && inside(h, around) {
 		return p.Content
 	}
 	out := h.Content
@@ -91,6 +102,15 @@ func text(h Hit, around map[string]knowledge.Found) string {
 		}
 	}
 	return out
+}
+
+// inside tells whether all pieces of the passage's larger piece have been read.
+func inside(h Hit, around map[string]knowledge.Found) bool {
+	sibling := func(i int) bool {
+		f, ok := around[knowledge.ChunkID(h.Entry.Document, h.Entry.Revision, i)]
+		return ok && f.Parent == h.Parent
+	}
+	return !sibling(h.Index+kin) && (h.Index < kin || !sibling(h.Index-kin))
 }
 
 // join puts two texts together, a's chunk being right before b's, without what
