@@ -327,45 +327,15 @@ func alternatives(pattern string) []part {
 }
 
 // spread chooses n of a ranked list so that what is alike does not crowd out the
-// rest (maximal marginal relevance, weight 0.7 for the rank's score).
+// rest.
 func spread(list []match, n int) []match {
-	words := make([]map[string]bool, len(list))
+	relevance, texts := make([]float64, len(list)), make([]search.Set, len(list))
 	for i, m := range list {
-		words[i] = map[string]bool{}
-		for _, w := range search.Terms(m.Content) {
-			words[i][w] = true
-		}
+		relevance[i], texts[i] = m.score, search.SetOf(m.Content)
 	}
-	taken := make([]bool, len(list))
-	nearest := make([]float64, len(list)) // likeness to what was chosen
 	var out []match
-	for len(out) < min(n, len(list)) {
-		best, value := -1, 0.0
-		for i, m := range list {
-			if v := 0.7*m.score - 0.3*nearest[i]; !taken[i] && (best < 0 || v > value) {
-				best, value = i, v
-			}
-		}
-		taken[best] = true
-		out = append(out, list[best])
-		for i := range list {
-			if !taken[i] {
-				nearest[i] = max(nearest[i], alike(words[i], words[best]))
-			}
-		}
+	for _, i := range search.MMR(relevance, texts, n) {
+		out = append(out, list[i])
 	}
 	return out
-}
-
-func alike(a, b map[string]bool) float64 {
-	both := 0
-	for w := range a {
-		if b[w] {
-			both++
-		}
-	}
-	if all := len(a) + len(b) - both; all > 0 {
-		return float64(both) / float64(all)
-	}
-	return 0
 }

@@ -232,7 +232,7 @@ func TestGetDocumentInfo(t *testing.T) {
 // Every argument that looks like an id is declared as a handle, so that none
 // reaches a tool undecoded.
 func TestHandles_AreDeclared(t *testing.T) {
-	for _, x := range []tool.Tool{&GrepChunks{}, &ListKnowledgeChunks{}, &GetDocumentInfo{}} {
+	for _, x := range []tool.Tool{&GrepChunks{}, &ListKnowledgeChunks{}, &GetDocumentInfo{}, &KnowledgeSearch{}, &DataSchema{}, &DataAnalysis{}, &DatabaseQuery{}, &WebFetch{}} {
 		d := x.Definition()
 		var schema struct {
 			Properties map[string]json.RawMessage `json:"properties"`

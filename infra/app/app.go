@@ -25,6 +25,7 @@ import (
 	"refold/domain/event"
 	"refold/domain/tool"
 	"refold/handlers"
+	"refold/handlers/retrieval"
 	"refold/handlers/tools"
 	"refold/infra/analysis"
 	"refold/infra/jsonschema"
@@ -54,6 +55,9 @@ type App struct {
 	shelves *shelves
 	parser  *parse.Parser
 	web     *web.Client
+
+	retriever *retrieval.Retriever
+
 	analyst *analysis.Engine // nil = there is none
 
 	searchers websearch.First // of the web, each asked if those before it fail

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"refold/domain/event"
 	"refold/domain/tool"
 	"refold/handlers"
+	"refold/handlers/retrieval"
 	"refold/handlers/tools"
 	"refold/infra/analysis"
 	"refold/infra/parse"
+	"refold/infra/parse/pdf"
 	"refold/infra/viewquery"
 	"refold/infra/web"
 	"refold/infra/websearch"
@@ -25,7 +28,8 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 		return err
 	}
 	a.shelves = &shelves{a.Engine.Reading(), a.Engine}
-	a.parser = &parse.Parser{}
+	a.parser = &parse.Parser{PDF: pdf.Reader{Cache: filepath.Join(a.Config.Data, "cache", "pdf")}}
+	a.retriever = &retrieval.Retriever{Index: a.DB.Index(), Bases: a.shelves.searched}
 	a.web = web.New(web.Options{AllowNet: allowed})
 	if path, err := analysis.Find(a.Config.DataBinary); err == nil {
 		a.analyst = analysis.New(analysis.Options{Binary: path, Tables: a.parser, Log: a.Config.Log})
@@ -53,7 +57,7 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 // as far as what they need is there.
 func (a *App) knowledgeTools(m *models) []tool.Tool {
 	index := a.DB.Index()
-	out := []tool.Tool{&tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
+	out := []tool.Tool{&tools.KnowledgeSearch{Searcher: a.retriever}, &tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
 		&tools.DatabaseQuery{Views: viewquery.New(views{a.shelves}, index)}, &tools.DataSchema{Index: index}}
 	if a.analyst != nil {
 		out = append(out, &tools.DataAnalysis{Files: files{a.shelves, a.DB.Blobs()}, Analyst: a.analyst})
@@ -104,6 +108,19 @@ func (a *App) owed(ctx context.Context, head event.Position) ([]handlers.Owed, e
 		if err != nil {
 			return nil, err
 		}
+	}
+	return out, nil
+}
+
+// searched says how bases are searched.
+func (s *shelves) searched(ctx context.Context, tenant string, ids []string) (map[string]retrieval.Base, error) {
+	found, err := get[projections.BaseEntry](ctx, s, projections.Bases, tenant, ids...)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]retrieval.Base, len(found))
+	for id, b := range found {
+		out[id] = retrieval.Base{Embedding: b.Settings.Embedding, Vector: b.Settings.Strategy.Vector, Keyword: b.Settings.Strategy.Keyword}
 	}
 	return out, nil
 }

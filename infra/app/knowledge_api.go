@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"refold/api"
 	"refold/domain"
-	"refold/domain/knowledge"
+	"refold/domain/tool"
+	"refold/handlers/retrieval"
 )
 
 // teach connects the API with what reads and finds documents.
@@ -20,15 +22,29 @@ func (a *App) teach() {
 	a.API.Search = a.search
 }
 
-// search finds passages by words.
+// search finds passages for people.
 func (a *App) search(ctx context.Context, s api.Search) ([]api.Passage, error) {
-	if s.NoKeywords {
-		return nil, nil
+	req := retrieval.Request{Tenant: s.Tenant, Scope: s.Scope, Queries: []string{s.Query}, Kinds: s.Kinds, NoKeywords: s.NoKeywords, NoVectors: s.NoVectors,
+		Retrieval: tool.Retrieval{TopK: s.Limit, VectorThreshold: orNone(s.VectorThreshold), KeywordThreshold: orNone(s.KeywordThreshold), RerankThreshold: -1}}
+	found, err := a.retriever.Search(ctx, req)
+	if errors.Is(err, retrieval.ErrNoQuery) {
+		return nil, domain.Reject(domain.Invalid, "empty_query", "the query is empty; write what to look for")
 	}
-	hits, err := a.DB.Index().Keyword(ctx, knowledge.Query{Tenant: s.Tenant, Scope: s.Scope, Text: s.Query, Kinds: s.Kinds, Limit: s.Limit})
-	out := make([]api.Passage, len(hits))
-	for i, h := range hits {
-		out[i] = api.Passage{Found: h.Found, Score: h.Score, Match: api.MatchKeyword}
+	out := make([]api.Passage, len(found.Hits))
+	for i, h := range found.Hits {
+		match := api.MatchKeyword
+		if h.Match == retrieval.MatchVector {
+			match = api.MatchVector
+		}
+		out[i] = api.Passage{Found: h.Found, Score: h.Score, Match: match, Text: h.Text}
 	}
 	return out, err
+}
+
+// orNone says "no threshold" for 0, which would mean the default.
+func orNone(threshold float64) float64 {
+	if threshold == 0 {
+		return -1
+	}
+	return threshold
 }
