@@ -17,6 +17,7 @@ import (
 type Ask struct {
 	Question []string `arg:"" help:"The question; - reads it from standard input."`
 	Dir      string   `help:"Folder of files to answer from; that of the session's last question, unless named." placeholder:"DIR" type:"existingdir"`
+	KB       []string `help:"Knowledge base to answer from, by name or id; repeatable." placeholder:"NAME" name:"kb"`
 	Session  string   `help:"Go on with this session." placeholder:"ID"`
 	Agent    string   `help:"Agent to ask." default:"builtin-smart-reasoning" placeholder:"ID"`
 	ModelFlags
@@ -31,6 +32,7 @@ Exit codes: 0 answered, 3 failed, 4 stopped, cut off or no answer of the model's
 
 Examples:
   refold ask --dir ./docs "How do I restore a backup?"
+  refold ask --kb Handbook "When are refunds paid?"
   refold ask --json "Which sessions are there?" | jq .
   git diff | refold ask "Review this change: $(cat)"`
 }
@@ -64,10 +66,18 @@ func (a Ask) Run(e *env) error {
 			return errors.Join(err, l.close())
 		}
 	}
+	bases := []string{}
+	for _, name := range a.KB {
+		b, err := e.findBase(l.client, name)
+		if err != nil {
+			return errors.Join(err, l.close())
+		}
+		bases = append(bases, b.ID)
+	}
 	if l.app == nil && a.ModelFlags.given() {
 		fmt.Fprintln(e.err, "Note: a server runs on this record and answers with its own models; the model flags and variables here have no effect.")
 	}
-	t := &talk{env: e, ask: a, config: c, link: l}
+	t := &talk{env: e, ask: a, config: c, link: l, bases: bases}
 	return t.hold(question, dir)
 }
 

@@ -27,10 +27,10 @@ const (
 	ExitOK      = 0
 	ExitError   = 1   // something went wrong; the message says what to do
 	ExitUsage   = 2   // the command line itself is wrong
-	ExitFailed  = 3   // ask: the run ended without an answer
+	ExitFailed  = 3   // ask: the run ended without an answer; doc add: files were refused or failed
 	ExitPartial = 4   // ask: the run was stopped, or ended with a fixed text
 	ExitUnequal = 5   // rebuild: the new read model differs from the old one
-	ExitStopped = 130 // ask: stopped by Ctrl-C
+	ExitStopped = 130 // ask, doc add: stopped by Ctrl-C
 )
 
 // Version is the build's version; the Makefile sets it.
@@ -46,6 +46,9 @@ type CLI struct {
 
 	Serve     Serve     `cmd:"" help:"Serve the API and work on runs."`
 	Ask       Ask       `cmd:"" help:"Ask a question, with or without a running server."`
+	KB        KB        `cmd:"" name:"kb" help:"List, make and delete knowledge bases."`
+	Doc       Doc       `cmd:"" help:"Add, list, show and delete documents of knowledge bases."`
+	Search    Search    `cmd:"" help:"Find passages in knowledge bases."`
 	Approvals Approvals `cmd:"" help:"List and answer what waits for a person."`
 	Keys      Keys      `cmd:"" help:"List, make and revoke API keys."`
 	Tenants   Tenants   `cmd:"" help:"List and make tenants."`
@@ -171,6 +174,9 @@ const description = `Refold runs AI agents on the record: every step is an event
 Examples:
   refold serve                                     serve on 127.0.0.1:8080
   refold ask --dir . "How does a run survive a crash?"
+  refold kb create Handbook                        a place for documents
+  refold doc add ./docs --kb Handbook --wait       put documents into it
+  refold ask --kb Handbook "How do I restore a backup?"
   refold events --follow                           watch the log
   refold replay RUN                                see a run step by step`
 

@@ -11,10 +11,8 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 
-	"refold/api"
 	"refold/infra/app"
 )
 
@@ -61,6 +59,7 @@ type apiError struct {
 	Status  int
 	Message string
 	Details map[string]any
+	Same    string // the document that is there already, "" = it is another error
 }
 
 func (e *apiError) Error() string { return e.Message }
@@ -79,21 +78,7 @@ func (c *client) request(ctx context.Context, method, path string, in any) (*htt
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(api.LocalKeyHeader, c.key)
-	req.Header.Set(api.TenantHeader, strconv.FormatInt(c.tenant, 10))
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("the server does not answer: %w", err)
-	}
-	if res.StatusCode < 400 {
-		return res, nil
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	return nil, parseError(res.StatusCode, raw)
+	return c.answer(req)
 }
 
 func parseError(status int, raw []byte) error {
@@ -106,9 +91,12 @@ func parseError(status int, raw []byte) error {
 	var bare struct {
 		Error string `json:"error"`
 	}
+	if id, message := sameAs(status, raw); id != "" {
+		return &apiError{Status: status, Message: message, Same: id}
+	}
 	switch {
 	case json.Unmarshal(raw, &nested) == nil && nested.Error.Message != "":
-		return &apiError{status, spoken(nested.Error.Message), nested.Error.Details}
+		return &apiError{Status: status, Message: spoken(nested.Error.Message), Details: nested.Error.Details}
 	case json.Unmarshal(raw, &bare) == nil && bare.Error != "":
 		return &apiError{Status: status, Message: spoken(bare.Error)}
 	}
@@ -133,6 +121,8 @@ func spoken(message string) string {
 			return "; leave --session out to begin one"
 		case strings.HasPrefix(route, "/api/v1/agents"):
 			return "; leave --agent out for the built-in one"
+		case strings.HasPrefix(route, "/api/v1/knowledge-bases"):
+			return "; see: refold kb"
 		case strings.HasPrefix(route, "/api/v1/views"):
 			return "; see: refold rebuild --help"
 		}

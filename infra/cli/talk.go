@@ -30,6 +30,7 @@ const (
 type talk struct {
 	*env
 	ask    Ask
+	bases  []string // ids of knowledge bases
 	config app.Config
 	link   *link
 	print  *printer
@@ -94,7 +95,8 @@ func (t *talk) converse(question, dir string) error {
 		session, fresh = s.ID, true
 	}
 	res, err := t.link.request(t.ctx, http.MethodPost, "/api/v1/agent-chat/"+url.PathEscape(session), map[string]any{
-		"query": question, "agent_id": t.ask.Agent, "agent_enabled": true, "workspace": dir, "channel": "cli"})
+		"query": question, "agent_id": t.ask.Agent, "agent_enabled": true, "workspace": dir, "channel": "cli",
+		"knowledge_base_ids": t.bases})
 	if err != nil {
 		if fresh { // nothing was asked in it: leave nothing behind
 			err = errors.Join(err, t.link.call(t.ctx, http.MethodDelete, "/api/v1/sessions/"+url.PathEscape(session), nil, nil))
