@@ -18,6 +18,9 @@ type Projection struct {
 	Version int
 	Filter  event.Filter
 	Fold    func(v *View, f Fact)
+	// Exact: its stored checkpoint is read as a promise, and follows also the facts
+	// that change nothing.
+	Exact bool
 
 	copy string // id of a copy that was built beside the first one, "" for that
 }
@@ -74,12 +77,19 @@ type status struct {
 	err      error         // why the projection has stopped for good
 }
 
-const maxLinger = 100 * time.Millisecond
+const (
+	maxLinger = 250 * time.Millisecond
+	// maxUnsaved is how many facts that change nothing are folded without a
+	// commit. They are folded again after a restart.
+	maxUnsaved = 500
+)
 
 // member is a projection that is being kept up to date.
 type member struct {
 	Projection
 	at    event.Position
+	saved event.Position // the stored checkpoint: behind at while nothing changes
+	since int            // facts folded after saved
 	st    *status
 	fresh *renewal // set while this is a copy that is being built
 	view  *View    // documents at the checkpoint; nil after anything but a commit of ours
@@ -195,6 +205,7 @@ func (e *Engine) catchUp(ctx context.Context, m *member) {
 			}
 			if err = e.step(ctx, m.Projection, m.at, batch, upTo); err == nil {
 				e.moved(m, upTo)
+				m.saved = upTo
 				m.fresh.folded(len(batch))
 				pause = 50 * time.Millisecond
 			}
@@ -221,7 +232,7 @@ func (e *Engine) resume(ctx context.Context, m *member) error {
 	at, err := e.Documents.Checkpoint(ctx, m.ID())
 	if err == nil {
 		e.moved(m, at)
-		m.at = at
+		m.at, m.saved, m.since = at, at, 0
 	}
 	return err
 }
@@ -320,10 +331,15 @@ func (e *Engine) pass(ctx context.Context, group *[]*member, batch []event.Raw, 
 		if errs[i] = foldAll(m, v, decoded); errs[i] != nil {
 			continue
 		}
+		if m.since += len(batch); !m.Exact && !v.changed() && m.since < maxUnsaved {
+			v.committed()
+			m.view = v
+			continue
+		}
 		wg.Go(func() {
-			if errs[i] = e.Documents.Commit(ctx, v.batch(m.at, upTo)); errs[i] == nil {
+			if errs[i] = e.Documents.Commit(ctx, v.batch(m.saved, upTo)); errs[i] == nil {
 				v.committed()
-				m.view = v
+				m.view, m.saved, m.since = v, upTo, 0
 			}
 		})
 	}

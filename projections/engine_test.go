@@ -3,6 +3,7 @@ package projections_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -257,4 +258,42 @@ func TestTwoEngines_CountEachEventOnce(t *testing.T) {
 	if got := documents(t, d, p); !strings.Contains(got, "\n201\n") {
 		t.Fatal(got)
 	}
+}
+
+// Facts that change nothing in a view are not committed one by one, but for a
+// view whose checkpoint is a promise.
+func TestEngine_CommitsWhatChanges(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	store, docs := memory.New(), &memory.Documents{}
+	plain := projections.Projection{Name: "plain", Version: 1, Filter: event.Filter{Categories: []string{"session"}}, Fold: func(*projections.View, projections.Fact) {}}
+	exact := plain
+	exact.Name, exact.Exact = "exact", true
+	e := &projections.Engine{Store: store, Documents: docs, Log: quiet, List: []projections.Projection{plain, exact}}
+	done := make(chan struct{})
+	go func() { defer close(done); e.Run(ctx) }()
+	log := event.Log[session.Event]{Store: store, Codec: session.Codec, Category: session.Category}
+	for i := range 3 {
+		recs, err := log.Append(ctx, "1", fmt.Sprint("s", i), event.NoStream(), event.Envelope{}, event.Fact[session.Event]{ID: fmt.Sprint("e", i), Event: session.SessionCreated{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head := recs[0].Position
+		for _, p := range e.List {
+			if err := e.Await(ctx, p, head); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at, err := docs.Checkpoint(ctx, exact.ID())
+		if err != nil || at != head {
+			t.Fatalf("exact is at %q of %q, %v", at, head, err)
+		}
+		if i == 2 { // the first facts may have been caught up with
+			if at, err := docs.Checkpoint(ctx, plain.ID()); err != nil || at == head {
+				t.Fatalf("plain is at %q, %v", at, err)
+			}
+		}
+	}
+	stop()
+	<-done
 }

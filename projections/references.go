@@ -31,7 +31,7 @@ type Reference struct {
 // categories that this build does not know by name hold all that looks like a
 // digest in their facts, for ever: what is not understood is not thrown away.
 // Index: digest.
-var References = Projection{Name: "references", Version: 1, Fold: foldReferences}
+var References = Projection{Name: "references", Version: 1, Fold: foldReferences, Exact: true}
 
 // heldCollection lists the digests of each holder; attachedCollection has the
 // digests of the attachments of each session.

@@ -173,6 +173,16 @@ func Remove(v *View, collection, tenant, id string) {
 	e.value, e.exists, e.changed = nil, false, true
 }
 
+// changed tells whether there is anything to commit.
+func (v *View) changed() bool {
+	for _, e := range v.touched {
+		if e.changed {
+			return true
+		}
+	}
+	return false
+}
+
 // batch is what the folds since the last one have changed.
 func (v *View) batch(from, to event.Position) Batch {
 	b := Batch{Projection: v.projection, From: from, To: to}
