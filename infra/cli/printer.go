@@ -101,7 +101,7 @@ func (p *printer) show(f frame) {
 			p.answer.WriteString(f.Content)
 		case f.Content != "":
 			p.begin(f.text("event_id"), p.out, "")
-			p.write(p.out, f.Content)
+			p.write(p.out, cited(f.Content))
 		}
 	case "tool_call":
 		if f.Data["arguments"] != nil {
@@ -135,7 +135,7 @@ func (p *printer) show(f frame) {
 // farewell prints the answer, if it was held back, and where the record is.
 func (p *printer) farewell() {
 	if p.final && p.answer.Len() > 0 {
-		fmt.Fprintln(p.out, strings.TrimRight(p.answer.String(), "\n"))
+		fmt.Fprintln(p.out, strings.TrimRight(cited(p.answer.String()), "\n"))
 	}
 	fmt.Fprintf(p.err, "\nOn the record: run %s, session %s\n", p.run, p.session)
 }

@@ -41,7 +41,7 @@ func (t *turn) answer() string {
 	b.WriteString(t.say("These places fit your question:\n", "与问题相符的内容如下：\n"))
 	for _, q := range quotes {
 		if handle, ok := strings.CutPrefix(q.path, handlePrefix); ok {
-			fmt.Fprintf(&b, "\n> %s\n(%s) <ref id=\"%s\"/>\n", uncited(quoted(q.text)), title(t.evidence.titles[q.path]), handle)
+			fmt.Fprintf(&b, "\n> %s\n<ref id=\"%s\"/>\n", uncited(quoted(q.text)), handle)
 			continue
 		}
 		fmt.Fprintf(&b, "\n> %s\n(%s:%d)\n", quoted(q.text), plain(q.path), q.line)
@@ -133,15 +133,6 @@ func uncited(text string) string {
 	return cites.ReplaceAllStringFunc(text, func(m string) string {
 		return strings.NewReplacer("<", "‹", "[", "(", "]", ")").Replace(m)
 	})
-}
-
-// title is the name of a document as text.
-func title(text string) string {
-	text = strings.NewReplacer("<", "‹", ">", "›", "[", "(", "]", ")").Replace(plain(text))
-	if runes := []rune(text); len(runes) > 100 {
-		text = string(runes[:100]) + " …"
-	}
-	return text
 }
 
 func plain(text string) string { return strings.Join(strings.Fields(text), " ") }

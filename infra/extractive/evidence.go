@@ -18,7 +18,7 @@ type evidence struct {
 	closed []string // paths listed as text that cannot be read
 	hits   []line   // lines that a search found
 	pages  []page
-	titles map[string]string // of passages, by path, which is their handle
+	read   map[string]bool // passages, by path, which is their handle
 }
 
 type line struct {
@@ -98,7 +98,6 @@ func takeRead(e *evidence, arguments, output string) {
 var (
 	passageTag  = regexp.MustCompile(`(?s)<(chunk|faq)((?: [a-z_]+="[^"<>]*")+)>\n(.*?)\n?</(?:chunk|faq)>`)
 	handleAttr  = regexp.MustCompile(`(?:chunk_id|faq_id)="([cC][0-9]+)"`)
-	titleAttr   = regexp.MustCompile(`knowledge_title="([^"]*)"`)
 	contextAttr = regexp.MustCompile(` section="([^"]*)"`)
 	innerTag    = regexp.MustCompile(`</?(?:question|similar_question|answer|match_snippet|content)>`)
 )
@@ -111,16 +110,13 @@ func takePassages(e *evidence, _, output string) {
 			continue
 		}
 		p := page{path: handlePrefix + strings.ToLower(h[1])}
-		if e.titles == nil {
-			e.titles = map[string]string{}
-		}
-		if _, have := e.titles[p.path]; have {
+		if e.read[p.path] {
 			continue
 		}
-		e.titles[p.path] = ""
-		if t := titleAttr.FindStringSubmatch(m[2]); t != nil {
-			e.titles[p.path] = html.UnescapeString(t[1])
+		if e.read == nil {
+			e.read = map[string]bool{}
 		}
+		e.read[p.path] = true
 		if c := contextAttr.FindStringSubmatch(m[2]); c != nil {
 			p.lines = append(p.lines, line{p.path, 0, "# " + html.UnescapeString(c[1])})
 		}
