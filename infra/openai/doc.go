@@ -4,6 +4,9 @@
 // read by our own decoder, which understands the shapes that servers really
 // send and turns everything else into a typed *handlers.ModelError.
 //
+// Beside it are a handlers.Embedder over /embeddings and a handlers.Reranker over
+// the common /rerank.
+//
 // It may import domain, handlers and go-openai. Start reading at Client.Chat,
 // then eventReader (bytes to events), assembly (events to a reply) and
 // ThinkSplitter (content to thinking and answer).
