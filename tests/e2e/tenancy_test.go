@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,12 +70,14 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 	queued.close()
 	var file attached
 	one.upload(t, id, "anvil.txt", []byte("the anvil text")).data(t, 202, &file)
-	secrets := []string{id, r.run(), approval, message, file.ID, "anvil", oneToken[:15]}
-	before := snapshot(t, one, id, r.run())
+	k := one.stock(t)
+	secrets := append([]string{id, r.run(), approval, message, file.ID, "anvil", oneToken[:15]}, k.secrets()...)
+	before := snapshot(t, one, id, r.run()) + k.snapshot(t, one)
 
-	fill := strings.NewReplacer("{session}", id, "{run}", r.run(), "{approval}", approval, "{message}", message, "{attachment}", file.ID, "{tenant}", "1", "{key}", fmt.Sprint(oneKey))
+	fill := strings.NewReplacer("{document}", k.document, "{chunk}", k.chunk, "{entry}", fmt.Sprint(k.entry), "{tag}", k.tag, "{task}", k.task, "{session}", id, "{run}", r.run(), "{approval}", approval, "{message}", message, "{attachment}", file.ID, "{tenant}", "1", "{key}", fmt.Sprint(oneKey))
 	bodies := map[string]any{
 		"POST /api/v1/agent-chat/{session}":              ask("hello?", ""),
+		"POST /api/v1/knowledge-chat/{session}":          ask("hello?", ""),
 		"DELETE /api/v1/sessions/batch":                  map[string]any{"ids": []string{id}},
 		"POST /api/v1/sessions/{session}/stop":           map[string]any{"message_id": r.run()},
 		"POST /api/v1/sessions/{session}/generate_title": map[string]any{"messages": []any{map[string]any{"role": "user", "content": "hello"}}},
@@ -84,17 +87,19 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 		"POST /api/v1/tenants/{tenant}/api-keys":         map[string]any{"name": "x", "full_access": true},
 		"PUT /api/v1/tenants/{tenant}/api-keys/{key}":    map[string]any{"name": "x", "full_access": true},
 	}
+	maps.Copy(bodies, k.bodies())
 	// What is answered to another tenant; a route without a line must be 404.
 	want := map[string]int{
 		"GET /api/v1/sessions": 200, "POST /api/v1/messages/search": 200, "GET /api/v1/messages/chat-history-stats": 200,
 		"GET /api/v1/agent/tool-approvals": 200, "GET /api/v1/tool-log": 200, "GET /api/v1/runs": 200, "GET /api/v1/tenants": 200,
-		"GET /api/v1/usage":            200,
+		"GET /api/v1/usage":           200,
+		"GET /api/v1/knowledge-bases": 200, "GET /api/v1/knowledge/batch": 200, "GET /api/v1/knowledge/search": 200,
 		"GET /api/v1/tenants/{tenant}": 403, "GET /api/v1/tenants/{tenant}/api-keys": 403, "POST /api/v1/tenants/{tenant}/api-keys": 403,
 		"PUT /api/v1/tenants/{tenant}/api-keys/{key}": 403, "DELETE /api/v1/tenants/{tenant}/api-keys/{key}": 403,
 	}
 	// What belongs to no tenant, or to the one that asks.
 	common := map[string]bool{"GET /api/v1/agents": true, "GET /api/v1/agents/{agent}": true, "GET /api/v1/tenants/all": true, "POST /api/v1/tenants": true,
-		"POST /api/v1/sessions": true, "GET /api/v1/views": true, "POST /api/v1/views/{view}/rebuild": true}
+		"POST /api/v1/knowledge-bases": true, "POST /api/v1/chunker/preview": true, "POST /api/v1/sessions": true, "GET /api/v1/views": true, "POST /api/v1/views/{view}/rebuild": true}
 	asked := 0
 	err := chi.Walk((&api.API{}).Handler().(chi.Routes), func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		route := method + " " + pattern
@@ -102,7 +107,7 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 			return nil
 		}
 		asked++
-		path := fill.Replace(pattern)
+		path := fill.Replace(strings.ReplaceAll(pattern, "{base}", k.baseOf(pattern)))
 		if strings.Contains(path, "{") {
 			t.Errorf("%s: this test knows no id for it", route)
 			return nil
@@ -110,6 +115,10 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 		switch {
 		case strings.Contains(pattern, "continue-stream"):
 			path += "?message_id=" + r.run()
+		case strings.HasSuffix(pattern, "/knowledge/batch"):
+			path += "?ids=" + k.document
+		case strings.HasSuffix(pattern, "/knowledge/search"):
+			path += "?keyword=anvil"
 		case strings.HasSuffix(pattern, "/files"):
 			path += "?file_path=anvil.txt"
 		}
@@ -139,7 +148,7 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 	if err != nil || asked < 20 {
 		t.Fatalf("%d routes were asked, %v", asked, err)
 	}
-	if after := snapshot(t, one, id, r.run()); after != before {
+	if after := snapshot(t, one, id, r.run()) + k.snapshot(t, one); after != before {
 		t.Errorf("another tenant has changed something:\n%s\nwas\n%s", after, before)
 	}
 
@@ -148,6 +157,7 @@ func TestTenants_SeeTheirOwnOnly(t *testing.T) {
 	body := ask("q", "")
 	body["attachment_ids"] = []string{file.ID}
 	two.do(t, "POST", "/api/v1/agent-chat/"+own, body).refused(t, 400, 1000, "bad_request", "no attachment")
+	k.noneOf(t, two)
 	// Places of another tenant's streams are none of ours.
 	mine := two.chat(t, own, "q").rest(t)
 	for _, path := range []string{"/api/v1/sessions/" + own + "/events?follow=false", continued(own, two.messages(t, own)[1].ID)} {
