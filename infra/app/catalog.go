@@ -72,6 +72,7 @@ func (c *catalog) Offer(_ context.Context, _ string, a agent.Agent, m commands.M
 	out := []tool.Definition{}
 	for _, d := range c.registry.Definitions() {
 		switch {
+		case d.Name == run.StageUnderstand: // of the engine alone
 		case a.Tools != nil && !slices.Contains(a.Tools, d.Name):
 		case m.Workspace == "" && slices.Contains(fileTools, d.Name):
 		case !knowledge && slices.Contains(knowledgeTools, d.Name):
@@ -86,11 +87,23 @@ func (c *catalog) Offer(_ context.Context, _ string, a agent.Agent, m commands.M
 
 // stages are what a quick answer runs by itself.
 func (c *catalog) stages(m commands.Means) []tool.Definition {
-	out := []tool.Definition{handlers.Understand}
-	for _, name := range []string{run.StageSearch, run.StageWeb} {
+	var out []tool.Definition
+	for _, name := range []string{run.StageUnderstand, run.StageSearch, run.StageWeb} {
 		if d, ok := c.registry.Definition(name); ok {
 			out = append(out, d)
 		}
 	}
 	return out
+}
+
+// understanding stands in the registry for the stage that the runner does by
+// itself.
+type understanding struct{}
+
+// Definition implements tool.Tool.
+func (understanding) Definition() tool.Definition { return handlers.Understand }
+
+// Run implements tool.Tool.
+func (understanding) Run(context.Context, tool.Call) (tool.Result, error) {
+	return tool.Failed("this is a stage of quick answers, not a tool"), nil
 }

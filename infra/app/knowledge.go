@@ -57,7 +57,7 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 // as far as what they need is there.
 func (a *App) knowledgeTools(m *models) []tool.Tool {
 	index := a.DB.Index()
-	out := []tool.Tool{&tools.KnowledgeSearch{Searcher: a.retriever}, &tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
+	out := []tool.Tool{understanding{}, &tools.KnowledgeSearch{Searcher: a.retriever}, &tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
 		&tools.DatabaseQuery{Views: viewquery.New(views{a.shelves}, index)}, &tools.DataSchema{Index: index}}
 	if a.analyst != nil {
 		out = append(out, &tools.DataAnalysis{Files: files{a.shelves, a.DB.Blobs()}, Analyst: a.analyst})
