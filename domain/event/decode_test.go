@@ -27,7 +27,7 @@ type everything struct {
 	Small   int8              `json:"small"`
 	Self    []everything      `json:"self,omitempty"`
 	Hidden  string            `json:"-"`
-	hidden  string            //nolint:unused // as encoding/json sees it
+	_       string
 }
 
 type inner struct {
