@@ -39,7 +39,10 @@ type Config struct {
 	// AllowNet are ranges (CIDR) that addresses which come from people or models may
 	// lie in although they are not public.
 	AllowNet []string
-	// WebSearch are the search engines; the first is asked. Without one neither
+	// Embeddings make vectors of texts, Rerankers judge passages; the first is the
+	// default. Without any, search is by words.
+	Embeddings, Rerankers []VectorModel
+	// WebSearch are the search engines; the first is asked, the next if it fails. Without one neither
 	// web_search nor web_fetch is offered.
 	WebSearch []WebSearchConfig
 	// DataBinary is the program that analyses table files; "" = refold-data beside
@@ -146,6 +149,8 @@ type file struct {
 	VLM      string   `json:"vlm"`
 	AllowNet []string `json:"allow_net"`
 
+	Embeddings []VectorModel     `json:"embeddings"`
+	Rerankers  []VectorModel     `json:"rerankers"`
 	WebSearch  []WebSearchConfig `json:"web_search"`
 	DataBinary string            `json:"data_binary"`
 	Fallback   []string          `json:"fallback_models"`
@@ -206,6 +211,8 @@ func (c *Config) readFile(path string) error {
 	if c.AllowNet == nil {
 		c.AllowNet = in.AllowNet
 	}
+	c.Embeddings = append(c.Embeddings, in.Embeddings...)
+	c.Rerankers = append(c.Rerankers, in.Rerankers...)
 	if c.WebSearch == nil {
 		c.WebSearch = in.WebSearch
 	}

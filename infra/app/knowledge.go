@@ -29,7 +29,12 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 	}
 	a.shelves = &shelves{a.Engine.Reading(), a.Engine}
 	a.parser = &parse.Parser{PDF: pdf.Reader{Cache: filepath.Join(a.Config.Data, "cache", "pdf")}}
-	a.retriever = &retrieval.Retriever{Index: a.DB.Index(), Bases: a.shelves.searched}
+	v, err := newVectors(a.Config)
+	if err != nil {
+		return err
+	}
+	a.Commands.Vectors = v.called
+	a.retriever = &retrieval.Retriever{Index: a.DB.Index(), Bases: a.shelves.searched, Embedder: v.embedder, Reranker: v.reranker}
 	a.web = web.New(web.Options{AllowNet: allowed})
 	if path, err := analysis.Find(a.Config.DataBinary); err == nil {
 		a.analyst = analysis.New(analysis.Options{Binary: path, Tables: a.parser, Log: a.Config.Log})
@@ -48,7 +53,7 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 		a.searchers = append(a.searchers, s)
 	}
 	a.Ingest = &handlers.Ingest{Commands: a.Commands, Store: a.Store, Blobs: a.DB.Blobs(), Parser: a.parser, Fetcher: a.web,
-		Embedder: func(string, string) handlers.Embedder { return nil },
+		Embedder: v.embedder,
 		Index:    a.DB.Index(), Holdings: holdings{a.shelves}, Tokens: tokens, Clock: a.Config.Clock, Log: a.Config.Log, Self: a.Runner.Self, Sole: a.Runner.Sole}
 	return nil
 }

@@ -93,6 +93,12 @@ type ModelFlags struct {
 	Temperature  float64       `help:"Temperature, 0 to 2; negative = the agent's own." default:"-1" env:"REFOLD_TEMPERATURE"`
 	Context      int           `help:"Tokens that a request to the model and its reply may take; 0 = 200000." default:"0" env:"REFOLD_CONTEXT_TOKENS" name:"context-tokens"`
 	RunTimeout   time.Duration `help:"Deadline of a whole run; 0 = none." default:"0s" env:"REFOLD_RUN_TIMEOUT"`
+	Embedding    string        `help:"Model that makes vectors for searches by meaning, on the model server unless --embedding-url names another; empty = search by words." env:"REFOLD_EMBEDDING_MODEL" placeholder:"NAME" name:"embedding-model"`
+	EmbeddingURL string        `help:"Server of the embedding model, up to /v1." env:"REFOLD_EMBEDDING_URL" placeholder:"URL" name:"embedding-url"`
+	EmbeddingKey string        `help:"Key of that server." env:"REFOLD_EMBEDDING_KEY" placeholder:"KEY" name:"embedding-key"`
+	Rerank       string        `help:"Model that judges passages by /rerank, on the server of --rerank-url." env:"REFOLD_RERANK_MODEL" placeholder:"NAME" name:"rerank-model"`
+	RerankURL    string        `help:"Server of the rerank model, up to /v1." env:"REFOLD_RERANK_URL" placeholder:"URL" name:"rerank-url"`
+	RerankKey    string        `help:"Key of that server." env:"REFOLD_RERANK_KEY" placeholder:"KEY" name:"rerank-key"`
 }
 
 // given tells whether any of them chooses a model.
@@ -123,6 +129,22 @@ func (m ModelFlags) apply(c *app.Config) error {
 		c.Default = name
 	case m.Model != "":
 		c.Default = m.Model // one of the configuration file's
+	}
+	if m.Embedding != "" {
+		v := app.VectorModel{Model: m.Embedding, BaseURL: m.EmbeddingURL, APIKey: m.EmbeddingKey}
+		if v.BaseURL == "" {
+			v.BaseURL = m.ModelURL
+			if v.APIKey == "" {
+				v.APIKey = m.ModelKey
+			}
+		}
+		c.Embeddings = append([]app.VectorModel{v}, c.Embeddings...)
+	}
+	if m.Rerank != "" {
+		if m.RerankURL == "" {
+			return errors.New("--rerank-model needs --rerank-url")
+		}
+		c.Rerankers = append([]app.VectorModel{{Model: m.Rerank, BaseURL: m.RerankURL, APIKey: m.RerankKey}}, c.Rerankers...)
 	}
 	return nil
 }
