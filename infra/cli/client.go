@@ -49,6 +49,8 @@ func (e *env) connect(c app.Config) (*link, error) {
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l, true) }()
 	return &link{&client{"http://" + l.Addr().String(), a.LocalKey, e.cli.Tenant}, a, func() error {
+		// A connection that was never used would look busy to the server that ends.
+		http.DefaultClient.CloseIdleConnections()
 		stop()
 		return errors.Join(<-done, a.Close())
 	}}, nil
