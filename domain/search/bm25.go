@@ -86,17 +86,17 @@ func Length(context, content string) (n int) {
 	return n
 }
 
-// Levels is how many levels of impact an inverted list is divided into: what
-// share of its idf a term gives to a text. Those with more are read first.
-const Levels = 4
+// Levels is how many levels of impact the inverted list of a term is divided
+// into: what share of its idf it gives to a text, in steps of a tenth. Those with
+// more are read first.
+const Levels = 16
 
-// A level holds what is below its bound; mid stands for all of it. The bounds
-// were chosen for texts around typical terms long: what a level is worth is only
-// used to choose which texts are scored exactly.
-var (
-	bounds = [Levels - 1]float64{0.7, 1.1, 1.5}
-	mid    = [Levels]float64{0.5, 0.9, 1.3, 1.8}
-)
+// level is the level of a term in a text, mid what a level stands for. They were
+// laid out for texts around typical terms long: what they say is only used to
+// choose which texts are scored exactly.
+func level(saturated float64) int { return min(max(int(saturated*10-4.5), 0), Levels-1) }
+
+func mid(level int) float64 { return 0.5 + 0.1*float64(level) }
 
 const typical = 300
 
@@ -125,22 +125,24 @@ func Lexemes(collection int64, title, context, content string) (lexemes []string
 	length = add(context, contextWeight) + add(content, 1)
 	lexemes = make([]string, len(order))
 	for i, t := range order {
-		sat, level := saturated(tf[t], float64(length), typical), 0
-		for level < Levels-1 && sat >= bounds[level] {
-			level++
-		}
-		lexemes[i] = Lexeme(collection, t, level)
+		lexemes[i] = Lexeme(collection, t, level(saturated(tf[t], float64(length), typical)))
 	}
 	return lexemes, length
 }
 
 // Lexeme is a term of a level in an inverted index of collections.
 func Lexeme(collection int64, term string, level int) string {
-	return Stem(collection, term) + "=" + string('0'+rune(level))
+	return LexemeOf(Stem(collection, term), level)
 }
 
-// Stem is what the lexemes of a term have in common; those of the terms that it
-// begins, too, as far as they do not go on with "=".
+// LexemeOf is the lexeme of a stem.
+func LexemeOf(stem string, level int) string { return stem + "=" + string('a'+rune(level)) }
+
+// LevelOf gives the level of a lexeme.
+func LevelOf(lexeme string) int { return min(max(int(lexeme[len(lexeme)-1])-'a', 0), Levels-1) }
+
+// Stem is what the lexemes of a term, which go on with "=", have in common with
+// those of all terms that it begins.
 func Stem(collection int64, term string) string {
 	var b strings.Builder
 	b.WriteString(strconv.FormatInt(collection, 36))

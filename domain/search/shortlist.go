@@ -11,7 +11,7 @@ import (
 const Budget = 50_000
 
 // maxLists bounds collections times terms of one search.
-const maxLists = 4000
+const maxLists = 1000
 
 // Collection is a set of texts with inverted lists of its own.
 type Collection struct {
@@ -20,7 +20,8 @@ type Collection struct {
 	Length int64 // of all texts together
 }
 
-// List names an inverted list: a lexeme, or all that begin with Text if Prefix.
+// List names an inverted list: a lexeme, or all lexemes that begin with Text if
+// Prefix.
 type List struct {
 	Text   string
 	Prefix bool
@@ -28,8 +29,9 @@ type List struct {
 
 // Lists are the inverted lists that a store keeps.
 type Lists interface {
-	// Sizes tells how long lists are; beyond Budget it need not be exact.
-	Sizes(ctx context.Context, lists []List) ([]int, error)
+	// Sizes tells how long the list of each level of each stem is; beyond Budget it
+	// need not be exact. All that begins with a prefix counts as its level 0.
+	Sizes(ctx context.Context, stems []List) ([][Levels]int, error)
 	// Rows reads lists, each up to its limit. A row stands once in a list.
 	Rows(ctx context.Context, lists []List, limits []int) ([][]int64, error)
 }
@@ -47,46 +49,44 @@ func Shortlist(ctx context.Context, l Lists, in []Collection, query string) ([]i
 	if n == 0 || len(terms) == 0 {
 		return nil, nil, nil
 	}
-	terms = terms[:min(len(terms), max(maxLists/Levels/len(in), 4))]
+	terms = terms[:min(len(terms), max(maxLists/len(in), 4))]
+	var stems []List
+	for _, t := range terms {
+		for _, c := range in {
+			stems = append(stems, List{Stem(c.ID, t.Text), t.Prefix})
+		}
+	}
+	sizes, err := l.Sizes(ctx, stems)
+	if err != nil {
+		return nil, nil, err
+	}
 	type entry struct {
 		List
 		term, limit int
 		weight      float64
 	}
 	var entries []entry
+	df, idf := make([]int, len(terms)), make([]float64, len(terms))
 	for i, t := range terms {
-		for _, c := range in {
-			if t.Prefix {
-				entries = append(entries, entry{List: List{Stem(c.ID, t.Text), true}, term: i, weight: mid[1]})
-				continue
-			}
-			for level := range Levels {
-				entries = append(entries, entry{List: List{Lexeme(c.ID, t.Text, level), false}, term: i, weight: mid[level]})
+		for k, c := range in {
+			for level, size := range sizes[i*len(in)+k] {
+				df[i] += size
+				switch {
+				case size == 0:
+				case t.Prefix:
+					entries = append(entries, entry{List{Stem(c.ID, t.Text), true}, i, size, mid(Levels / 2)})
+				default:
+					entries = append(entries, entry{List{Lexeme(c.ID, t.Text, level), false}, i, size, mid(level)})
+				}
 			}
 		}
-	}
-	lists := make([]List, len(entries))
-	for i, e := range entries {
-		lists[i] = e.List
-	}
-	sizes, err := l.Sizes(ctx, lists)
-	if err != nil {
-		return nil, nil, err
-	}
-	df, idf := make([]int, len(terms)), make([]float64, len(terms))
-	for i, e := range entries {
-		entries[i].limit = sizes[i]
-		df[e.term] += sizes[i]
-	}
-	for i := range terms {
 		idf[i] = IDF(n, df[i])
 	}
 	for i := range entries {
 		entries[i].weight *= idf[entries[i].term]
 	}
-	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.limit == 0 })
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(b.weight, a.weight) })
-	lists = lists[:0]
+	var lists []List
 	var limits []int
 	for left := Budget; len(lists) < len(entries) && left > 0; {
 		e := entries[len(lists)]

@@ -231,17 +231,35 @@ func match(l search.List) string {
 }
 
 // Sizes implements search.Lists.
-func (l lists) Sizes(ctx context.Context, in []search.List) ([]int, error) {
-	matches := make([]string, len(in))
-	for i, list := range in {
-		matches[i] = match(list)
+func (l lists) Sizes(ctx context.Context, in []search.List) ([][search.Levels]int, error) {
+	var matches []string
+	var stems, levels []int
+	for i, stem := range in {
+		for level := range search.Levels {
+			if stem.Prefix && level > 0 {
+				break
+			}
+			one := stem
+			if !stem.Prefix {
+				one.Text = search.LexemeOf(stem.Text, level)
+			}
+			matches, stems, levels = append(matches, match(one)), append(stems, i), append(levels, level)
+		}
 	}
 	rows, err := l.tx.Query(ctx, `SELECT (SELECT count(*) FROM (SELECT FROM knowledge_chunk c WHERE c.words @@ q.term::tsquery LIMIT $2) x)
 FROM unnest($1::text[]) WITH ORDINALITY q (term, n) ORDER BY q.n`, matches, search.Budget)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[int])
+	sizes, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return nil, err
+	}
+	out := make([][search.Levels]int, len(in))
+	for i, n := range sizes {
+		out[stems[i]][levels[i]] = n
+	}
+	return out, nil
 }
 
 // Rows implements search.Lists.

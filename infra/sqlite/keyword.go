@@ -201,16 +201,22 @@ func (r *reader) best(rows []int64, scores []float64, limit int) ([]knowledge.Hi
 type lists struct{ r *reader }
 
 // Sizes implements search.Lists.
-func (l lists) Sizes(ctx context.Context, in []search.List) ([]int, error) {
-	out := make([]int, len(in))
-	for i, list := range in {
-		add := func(s *sqlite3.Stmt) error { out[i] += s.ColumnInt(0); return ctx.Err() }
+func (l lists) Sizes(ctx context.Context, in []search.List) ([][search.Levels]int, error) {
+	out := make([][search.Levels]int, len(in))
+	for i, stem := range in {
 		var err error
-		if list.Prefix {
+		if stem.Prefix {
 			// Terms that begin alike share rows, so they are counted together.
-			err = l.r.query("SELECT count(*) FROM (SELECT 1 FROM knowledge_words WHERE knowledge_words MATCH ? LIMIT ?)", add, match(list), int64(search.Budget))
+			err = l.r.query("SELECT count(*) FROM (SELECT 1 FROM knowledge_words WHERE knowledge_words MATCH ? LIMIT ?)", func(s *sqlite3.Stmt) error {
+				out[i][0] = s.ColumnInt(0)
+				return ctx.Err()
+			}, match(stem), int64(search.Budget))
 		} else {
-			err = l.r.query("SELECT doc FROM knowledge_lists WHERE term = ?", add, list.Text)
+			// ">" is the character after "=".
+			err = l.r.query("SELECT term, doc FROM knowledge_lists WHERE term >= ? AND term < ?", func(s *sqlite3.Stmt) error {
+				out[i][search.LevelOf(s.ColumnText(0))] = s.ColumnInt(1)
+				return ctx.Err()
+			}, stem.Text+"=", stem.Text+">")
 		}
 		if err != nil {
 			return nil, err
