@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"refold/infra/app"
+	"refold/infra/parse"
 )
 
 // Serve serves the API.
@@ -18,6 +19,7 @@ type Serve struct {
 	Root   []string `help:"Folder that requests may open as workspace, with all below it; for another tenant than 1: N=DIR; repeatable." placeholder:"DIR"`
 	Rate   string   `help:"Requests that one key may make: 20/s, 600/m, off; five seconds' worth at once." env:"REFOLD_RATE" placeholder:"N/s"`
 	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
+	Upload int      `help:"Largest file for a knowledge base, in MiB, at most 100; 0 = 50." env:"REFOLD_MAX_UPLOAD" name:"max-upload" placeholder:"MIB"`
 	Level  string   `help:"What is logged: debug, info (a line for each request), warn or error." enum:"debug,info,warn,error" default:"info" env:"REFOLD_LOG_LEVEL" name:"log-level"`
 	Allow  []string `help:"Range of addresses (CIDR) that links from people or models may lead to although it is not public; repeatable." name:"allow-net" placeholder:"CIDR"`
 	Sample bool     `help:"Begin a fresh record with a sample knowledge base: the handbook of this program."`
@@ -48,6 +50,12 @@ func (s Serve) Run(e *env) error {
 	}
 	if s.Chat != "" {
 		c.ChatRate = s.Chat
+	}
+	if s.Upload < 0 || s.Upload > parse.MaxFile>>20 {
+		return usage("--max-upload is from 0 to %d MiB: larger files are not read", parse.MaxFile>>20)
+	}
+	if s.Upload > 0 {
+		c.MaxUpload = int64(s.Upload) << 20
 	}
 	for _, root := range s.Root {
 		abs, err := app.AbsRoot(root)
