@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ func (a *API) loadDocument(r *http.Request, id string) (projections.DocumentEntr
 		return projections.DocumentEntry{}, projections.BaseEntry{}, orElse(err, knowledge.ErrNoDocument)
 	}
 	b, err := a.loadBase(r, d.Base)
-	if err == knowledge.ErrNoBase {
+	if errors.Is(err, knowledge.ErrNoBase) {
 		err = knowledge.ErrNoDocument
 	}
 	return *d, b, err
@@ -130,7 +131,7 @@ func (a *API) document(r *http.Request, id string) (*commands.Document, error) {
 	d, err := a.Commands.Document(r.Context(), tenant(r), id)
 	if err == nil {
 		if _, gone := a.Commands.Base(r.Context(), tenant(r), d.State.Base()); gone != nil {
-			if err = gone; gone == knowledge.ErrNoBase {
+			if err = gone; errors.Is(gone, knowledge.ErrNoBase) {
 				err = knowledge.ErrNoDocument
 			}
 		}

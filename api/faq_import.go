@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -89,7 +90,7 @@ func (a *API) importProgress(_ http.ResponseWriter, r *http.Request) (int, any, 
 	}
 	q, t := im.Requested, im.Tally
 	b, err := a.Commands.Base(r.Context(), tenant(r), q.Base)
-	if err == knowledge.ErrNoBase {
+	if errors.Is(err, knowledge.ErrNoBase) {
 		err = knowledge.ErrNoImport
 	}
 	if err != nil {
