@@ -258,7 +258,8 @@ func (r *Runner) leave(ctx context.Context, a *actor, waiting bool, p parking, n
 	}
 	p.session, p.version, p.cancel = a.session, a.version(), func() {}
 	if !next.IsZero() {
-		p.cancel = r.Clock.AfterFunc(max(0, next.Sub(r.Clock.Now())), func() { r.wake(ctx, a.key, a.session, 0) })
+		key, id := a.key, a.session // not the actor: its state would wait with the timer
+		p.cancel = r.Clock.AfterFunc(max(0, next.Sub(r.Clock.Now())), func() { r.wake(ctx, key, id, 0) })
 	}
 	r.parked[a.key] = p
 	return true
