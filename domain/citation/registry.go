@@ -84,7 +84,6 @@ var (
 	startTag  = regexp.MustCompile(`<[a-z_]+((?:\s+[a-z_]+="[^"<>]*")+)\s*/?>`)
 	attribute = regexp.MustCompile(`([a-z_]+)="([^"<>]*)"`)
 	resource  = regexp.MustCompile(`resource://[A-Za-z0-9_-]{22}`)
-	resHandle = regexp.MustCompile(`^(?i)res://[0-9]{4}$`)
 	handle    = regexp.MustCompile(`^(?i)[cdbw][1-9][0-9]{0,5}$`)
 )
 
