@@ -66,13 +66,17 @@ func (a *API) idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		keys := r.Header.Values(IdempotencyHeader)
 		p := asking(r)
-		if len(keys) == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead || p.route == "" || reading[p.route] {
+		if len(keys) == 0 || r.Method == http.MethodGet || r.Method == http.MethodHead || p.route == "" {
 			next.ServeHTTP(w, r)
 			return
 		}
 		err := request.CheckKey(keys[0])
 		if len(keys) > 1 {
 			err = request.ErrBadKey
+		}
+		if err == nil && reading[p.route] {
+			next.ServeHTTP(w, r)
+			return
 		}
 		fingerprint, done := "", func() {}
 		if err == nil {
