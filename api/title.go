@@ -59,7 +59,7 @@ func outline(recs []event.Recorded[session.Event]) (session.State, []item) {
 
 // loadOutline reads a session's stream; session.ErrNotFound if it was never made.
 func (a *API) loadOutline(ctx context.Context, tenant, id string) (session.State, []item, error) {
-	recs, err := a.Commands.Sessions.Load(ctx, tenant, id, 0)
+	recs, _, err := a.Commands.SessionRecord(ctx, tenant, id)
 	if err != nil {
 		return session.State{}, nil, err
 	}
@@ -89,11 +89,10 @@ func (a *API) titleOf(r *http.Request, runID string) (*titleFeed, func()) {
 // stored gives the title's frame, if there is one; owed tells whether it may
 // still come.
 func (t *titleFeed) stored(ctx context.Context) (frames []projections.Frame, owed bool, err error) {
-	recs, err := t.api.Commands.Sessions.Load(ctx, t.tenant, t.session, 0)
+	recs, s, err := t.api.Commands.SessionRecord(ctx, t.tenant, t.session)
 	if err != nil {
 		return nil, false, err
 	}
-	s, _ := outline(recs)
 	for _, rec := range recs {
 		if e, ok := rec.Event.(session.SessionTitled); ok && e.Run == t.run {
 			post, _, _ := s.Post(t.run)

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"time"
 
@@ -71,6 +72,8 @@ type Commands struct {
 	// Models refuses a model, by its configured name, that can't be asked; nil =
 	// none is refused.
 	Models func(model string) error
+
+	known *known // sessions that were used last
 }
 
 // New makes Commands over a store with the real clock unless now is set.
@@ -86,6 +89,7 @@ func New(store event.Store, catalog Catalog, now func() time.Time, newID func() 
 		Documents: event.Log[knowledge.Event]{Store: store, Codec: knowledge.Codec, Category: knowledge.Category},
 		Imports:   event.Log[knowledge.ImportEvent]{Store: store, Codec: knowledge.ImportCodec, Category: knowledge.ImportCategory},
 		Catalog:   catalog, Now: now, NewID: newID,
+		known: &known{byName: map[event.Stream]*list.Element{}},
 	}
 }
 

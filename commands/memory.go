@@ -71,10 +71,11 @@ func (c *Commands) ExpandMemory(ctx context.Context, tenant, runID string, n int
 // SummaryKept tells whether everything that a summary stands for is still there:
 // what a person has deleted must not live on in it.
 func (c *Commands) SummaryKept(ctx context.Context, tenant, sessionID string, m run.MemoryConsolidated) (bool, error) {
-	s, _, err := c.loadSession(ctx, tenant, sessionID)
+	h, err := c.loadSession(ctx, tenant, sessionID)
 	if err != nil {
 		return false, err
 	}
+	s := h.state
 	within := false
 	for _, post := range s.Posts {
 		within = within || post.Run == m.From.Run

@@ -49,12 +49,12 @@ func (c *Commands) sent(ctx context.Context, by Caller, sessionID string) (Poste
 	if by.Reservation == "" {
 		return Posted{}, false, nil
 	}
-	recs, err := c.Sessions.Load(ctx, by.Tenant, sessionID, 0)
+	h, err := c.loadSession(ctx, by.Tenant, sessionID)
 	if err != nil {
 		return Posted{}, false, err
 	}
 	message, run := c.idFor(by, "message"), c.idFor(by, "run")
-	for _, rec := range recs {
+	for _, rec := range h.recs {
 		if rec.Meta.Causation != by.Reservation {
 			continue
 		}
@@ -66,7 +66,7 @@ func (c *Commands) sent(ctx context.Context, by Caller, sessionID string) (Poste
 		}
 	}
 	// A message that steers is a fact of the run that took it.
-	posts := fold(recs).Posts
+	posts := h.state.Posts
 	for i := len(posts) - 1; i >= max(0, len(posts)-maxSteered); i-- {
 		r, err := c.OpenRun(ctx, by.Tenant, posts[i].Run)
 		if err != nil {

@@ -28,21 +28,20 @@ func (c *Commands) UpdateSession(ctx context.Context, by Caller, id, title, desc
 // DeleteSession stops the session's run, if one is in progress, and hides the
 // session.
 func (c *Commands) DeleteSession(ctx context.Context, by Caller, id string) (event.Position, error) {
-	recs, err := c.Sessions.Load(ctx, by.Tenant, id, 0)
+	h, err := c.loadSession(ctx, by.Tenant, id)
 	if err != nil {
 		return "", err
 	}
-	if pos, done := executed(recs, by, "DeleteSession"); done {
+	if pos, done := executed(h.recs, by, "DeleteSession"); done {
 		return pos, nil
 	}
-	s := fold(recs)
-	if !s.Live() {
+	if !h.state.Live() {
 		return "", session.ErrNotFound
 	}
-	if err := by.holdsAt(int64(len(recs))); err != nil {
+	if err := by.holdsAt(h.version); err != nil {
 		return "", err // before the run is stopped
 	}
-	if last := s.LastRun(); last != "" {
+	if last := h.state.LastRun(); last != "" {
 		if _, err := c.StopRun(ctx, by, id, last, "session_deleted"); err != nil && !errors.Is(err, ErrRunOver) {
 			return "", err
 		}
@@ -52,62 +51,55 @@ func (c *Commands) DeleteSession(ctx context.Context, by Caller, id string) (eve
 	})
 }
 
-// loadSession folds a session's stream.
-func (c *Commands) loadSession(ctx context.Context, tenant, id string) (session.State, int64, error) {
-	recs, err := c.Sessions.Load(ctx, tenant, id, 0)
-	if err != nil {
-		return session.State{}, 0, err
-	}
-	return fold(recs), int64(len(recs)), nil
-}
-
-func fold(recs []event.Recorded[session.Event]) session.State {
-	var s session.State
-	for _, r := range recs {
-		s = session.Evolve(s, r.Event)
-	}
-	return s
-}
-
-// Session gives the state of a live session; session.ErrNotFound otherwise.
+// Session gives the state of a live session, to be read only;
+// session.ErrNotFound otherwise.
 func (c *Commands) Session(ctx context.Context, tenant, id string) (session.State, error) {
-	s, _, err := c.loadSession(ctx, tenant, id)
-	if err == nil && !s.Live() {
+	h, err := c.loadSession(ctx, tenant, id)
+	if err == nil && !h.state.Live() {
 		err = session.ErrNotFound
 	}
-	return s, err
+	return h.state, err
+}
+
+// SessionRecord gives all facts of a session, deleted or not, and their fold, to
+// be read only; none if it was never made.
+func (c *Commands) SessionRecord(ctx context.Context, tenant, id string) ([]event.Recorded[session.Event], session.State, error) {
+	h, err := c.loadSession(ctx, tenant, id)
+	return h.recs, h.state, err
 }
 
 // onSession loads, decides and appends, again after a lost race. If the request
 // has done it before, its first position is the answer.
 func (c *Commands) onSession(ctx context.Context, by Caller, id, command string, ask func(session.State) (session.Command, error)) (event.Position, error) {
 	for try := 1; ; try++ {
-		recs, err := c.Sessions.Load(ctx, by.Tenant, id, 0)
+		h, err := c.loadSession(ctx, by.Tenant, id)
 		if err != nil {
 			return "", err
 		}
-		if pos, done := executed(recs, by, command); done {
+		if pos, done := executed(h.recs, by, command); done {
 			return pos, nil
 		}
-		s, version := fold(recs), int64(len(recs))
-		if s.Live() {
-			if err := by.holdsAt(version); err != nil {
+		if h.state.Live() {
+			if err := by.holdsAt(h.version); err != nil {
 				return "", err
 			}
 		}
-		cmd, err := ask(s)
+		cmd, err := ask(h.state)
 		if err != nil {
 			return "", err
 		}
-		events, err := session.Decide(s, cmd)
+		events, err := session.Decide(h.state, cmd)
 		if err != nil {
 			return "", err
 		}
 		if len(events) == 0 {
 			return "", nil // nothing to do
 		}
-		recs, err = c.Sessions.Append(ctx, by.Tenant, id, event.Exactly(version), c.envelope(by, id, command), facts(c.NewID, events)...)
+		recs, err := c.Sessions.Append(ctx, by.Tenant, id, event.Exactly(h.version), c.envelope(by, id, command), facts(c.NewID, events)...)
 		if errors.Is(err, event.ErrConflict) && try < maxTries {
+			if try > 1 { // once is a race; again, what is known may be wrong
+				c.known.forget(h.stream)
+			}
 			continue
 		}
 		if err != nil {

@@ -21,11 +21,11 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 	if err != nil || r.State.Begun() {
 		return r, err
 	}
-	recs, err := c.Sessions.Load(ctx, tenant, sessionID, 0)
+	h, err := c.loadSession(ctx, tenant, sessionID)
 	if err != nil {
 		return nil, fmt.Errorf("start run %s: %w", runID, err)
 	}
-	s := fold(recs)
+	s := h.state
 	post, place, ok := s.Post(runID)
 	if !ok {
 		return nil, run.ErrNotStarted
@@ -54,7 +54,7 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 		}
 		means.Web = means.Web && slices.ContainsFunc(tools, func(d tool.Definition) bool { return d.Name == run.StageWeb })
 	}
-	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request, Trace: traceOf(recs, runID)}
+	by := Caller{Tenant: tenant, Principal: post.Principal, Request: post.Request, Trace: traceOf(h.recs, runID)}
 	_, err = r.Do(ctx, by, "StartRun", one(run.Start{RunStarted: c.snapshot(s, post, place, a, tools, means)}))
 	if errors.Is(err, run.ErrAlreadyStarted) {
 		err = r.Refresh(ctx)
@@ -67,7 +67,7 @@ func (c *Commands) StartRun(ctx context.Context, tenant, sessionID, runID string
 type Windows interface{ ContextTokens(model string) int }
 
 // traceOf is the trace of the request that a run answers: that of its message,
-// which may have waited in the queue.
+// of the first fact of it if it has waited in the queue.
 func traceOf(recs []event.Recorded[session.Event], runID string) string {
 	for _, rec := range recs {
 		switch e := rec.Event.(type) {

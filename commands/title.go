@@ -20,7 +20,8 @@ type TitleWork struct {
 // OwesTitle gives the run whose end gives a session its title: the oldest of the
 // shown turns that has completed, looking at the first 20. "" if none is owed.
 func (c *Commands) OwesTitle(ctx context.Context, tenant, sessionID string) (string, error) {
-	s, _, err := c.loadSession(ctx, tenant, sessionID)
+	h, err := c.loadSession(ctx, tenant, sessionID)
+	s := h.state
 	if err != nil || !s.Live() || s.Title != "" {
 		return "", err
 	}

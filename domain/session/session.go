@@ -5,6 +5,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -127,6 +128,13 @@ type State struct {
 
 // Live tells whether the session exists for its users.
 func (s State) Live() bool { return s.Created != nil && !s.Deleted }
+
+// Shared gives the state to somebody else who may fold on from it, at the same
+// time: neither sees what the other folds.
+func (s State) Shared() State {
+	s.Posts = slices.Clip(s.Posts) // Evolve copies the other slices
+	return s
+}
 
 // LastRun is the newest run, "" if there is none.
 func (s State) LastRun() string {
