@@ -48,7 +48,8 @@ func (b chatBody) sources() (*session.Sources, error) {
 	tagged := false
 	for _, m := range b.Mentions {
 		switch {
-		case m.ID == "":
+		case m.ID == "" && (m.Type == "kb" || m.Type == "file" || m.Type == "tag"):
+			return nil, invalid("what is mentioned needs an id")
 		case m.Type == "kb":
 			out.Bases = append(out.Bases, m.ID)
 		case m.Type == "file":
@@ -56,6 +57,8 @@ func (b chatBody) sources() (*session.Sources, error) {
 		case m.Type == "tag" && m.Base != "":
 			out.Tags = append(out.Tags, session.Tag{Base: m.Base, Tag: m.ID})
 			tagged = true
+		case m.Type == "tag":
+			return nil, invalid("a tag that is mentioned needs the kb_id of its knowledge base")
 		}
 	}
 	if len(b.Tags) > 0 {
@@ -65,7 +68,7 @@ func (b chatBody) sources() (*session.Sources, error) {
 			for _, t := range b.Tags {
 				out.Tags = append(out.Tags, session.Tag{Base: b.Bases[0], Tag: t})
 			}
-		case !tagged:
+		case !tagged || len(b.Bases) > 1:
 			return nil, invalid("tag_ids belong to one knowledge base: name exactly one in knowledge_base_ids, or mention the tags with their kb_id")
 		}
 	}

@@ -3,12 +3,14 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"refold/domain/citation"
 	"refold/domain/run"
 	"refold/domain/tool"
 )
@@ -94,10 +96,17 @@ const (
 func (a *actor) understand(ctx context.Context, s run.State) ToolOutcome {
 	queries := []string{s.Start.Query}
 	note := ""
-	if rewritten, err := a.rewrite(ctx, s); err != nil {
-		note = err.Error()
+	rewritten, err := a.rewrite(ctx, s)
+	if cause := ctx.Err(); cause != nil && !errors.Is(cause, context.DeadlineExceeded) { // the process ends, or the run is over
+		return ToolOutcome{Output: "Error: interrupted", Error: "interrupted"}
+	}
+	if err != nil {
+		note = asModelError(err).Code
 	} else if len(rewritten) > 0 {
 		queries = rewritten
+	}
+	if !slices.Contains(queries, s.Start.Query) { // whatever a model made of it, what was asked is searched too
+		queries = append(queries, s.Start.Query)
 	}
 	data, err := json.Marshal(map[string]any{"display_type": "query_understand", "queries": queries, "rewritten": queries[0] != s.Start.Query, "note": note})
 	if err != nil {
@@ -174,7 +183,8 @@ func (p past) conversation() string {
 	for _, u := range p.units {
 		for _, m := range u.messages {
 			if m.Content != "" && (m.Role == RoleUser || m.Role == RoleAssistant) {
-				text, _ := tool.Truncate(m.Content, understandMessage)
+				plain := (&citation.Registry{}).EncodeProse(m.Content) // without citations
+				text, _ := tool.Truncate(plain, understandMessage)
 				lines = append(lines, fmt.Sprintf("%s: %s", m.Role, escape(text)))
 			}
 		}

@@ -58,6 +58,11 @@ func nameSources(s run.State, messages []ModelMessage) *citation.Registry {
 		}
 		return m.Role == RoleUser
 	}
+	// A tool that takes handles gives ids that were named elsewhere.
+	holds := func(m ModelMessage) bool {
+		d, ok := s.Tool(m.Name)
+		return named(m) || m.Role == RoleTool && ok && len(d.Handles) > 0
+	}
 	for _, m := range messages {
 		switch {
 		case m.Role == RoleAssistant:
@@ -80,7 +85,7 @@ func nameSources(s run.State, messages []ModelMessage) *citation.Registry {
 					m.Calls[k].Arguments = r.EncodeArguments(m.Calls[k].Arguments)
 				}
 			}
-		case named(*m):
+		case holds(*m):
 			m.Content = r.Encode(m.Content)
 		}
 	}

@@ -113,7 +113,7 @@ func TestQuickAnswer(t *testing.T) {
 	scenario.Equal(t, "answer", "Ten"+cite+".", s.Answer)
 	scenario.Equal(t, "facts", []string{"RunStarted", "ToolCallRequested", "ToolStarted", "ToolCompleted", "ToolCallRequested", "ToolStarted", "ToolCompleted",
 		"ModelCallStarted", "Thought", "RunCompleted"}, w.kinds(id))
-	scenario.Equal(t, "searched", `{"queries":["How many days of leave are there?","annual leave"]}`, string(w.tools.ran[0].Arguments))
+	scenario.Equal(t, "searched", `{"queries":["How many days of leave are there?","annual leave","How much leave?"]}`, string(w.tools.ran[0].Arguments))
 	if !w.tools.ran[0].Quick {
 		t.Error("the search does not know that it is a stage")
 	}

@@ -121,6 +121,9 @@ func (s State) afterStage(calls []Call, at time.Time) []Event {
 		}
 		return searchStages(*s.Start, len(calls)+1, queries, at)
 	}
+	if len(s.Waiting) > 0 { // a person has said something since: the model answers
+		return nil
+	}
 	if answer := direct(calls); answer != "" {
 		e := s.completed(answer, 0, EndNatural, false, at)
 		e.Source, e.Fallback = SourceFAQ, false

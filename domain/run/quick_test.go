@@ -107,6 +107,24 @@ func TestQuick_TheModelMakesNoCalls(t *testing.T) {
 	p.Kinds("Thought", "ToolCallRequested", "ToolCompleted").says("Fine.", "stop").ended("completed", run.EndNatural, "Fine.")
 }
 
+// A call that the model makes is no stage: it ends nothing and asks for no other.
+func TestQuick_ACallOfTheModelIsNoStage(t *testing.T) {
+	for _, name := range []string{run.StageSearch, run.StageWeb, "anything"} {
+		p := beginQuick(t, func(e *run.RunStarted) { e.Quick.Fallback = run.FallbackFixed }).stage("ragpipe-1", `{}`).stage("ragpipe-2", `{"count":1}`)
+		p.says("", "tool_calls", call("x", name)).Kinds("Thought", "ToolCallRequested", "ToolCompleted").says("Fine.", "stop").ended("completed", run.EndNatural, "Fine.")
+	}
+}
+
+// What a person says while sources are searched is answered, also if an entry or a
+// fixed text would have ended the run.
+func TestQuick_ASteeredMessageIsAnswered(t *testing.T) {
+	for _, data := range []string{`{"count":1,"direct_answer":"Nine."}`, `{"count":0}`} {
+		p := beginQuick(t, func(e *run.RunStarted) { e.Quick.Fallback = run.FallbackFixed }).stage("ragpipe-1", `{}`)
+		p.do(run.Steer{Message: "m2", Text: "And on Sunday?", Now: t0})
+		p.stage("ragpipe-2", data).Kinds("ToolCompleted").says("Closed.", "stop").ended("completed", run.EndNatural, "Closed.")
+	}
+}
+
 // A handle that stands for nothing is told to the model, and the call does not run.
 func TestCall_WithUnknownHandles(t *testing.T) {
 	c := call("c1", "now")

@@ -136,7 +136,7 @@ func requestCalls(s State, th Thought, calls []ProposedCall, finish string) []Ev
 		}
 	}
 	if allClosed {
-		out = append(out, s.afterRound(closed, th.At)...)
+		out = append(out, Evolve(s, th).afterRound(closed, th.At)...)
 	}
 	return out
 }

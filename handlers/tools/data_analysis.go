@@ -33,7 +33,7 @@ var dataAnalysisDefinition = tool.Definition{
 		"Columns in which every value is a number are numbers; all others are text: cast dates with TRY_CAST(\"x\" AS DATE). " +
 		"SELECT, SHOW, DESCRIBE, SUMMARIZE and EXPLAIN only; nothing can be changed.",
 	Effect: tool.ReadOnly, Untrusted: true, Timeout: 120 * time.Second,
-	Handles: map[string]string{"knowledge_id": tool.HandleDocument, "sql": tool.HandleSQL},
+	Handles: map[string]string{"knowledge_id": tool.HandleDocument},
 	Schema: json.RawMessage(`{"type":"object","properties":{
 "knowledge_id":{"type":"string","minLength":1,"description":"Handle of the document."},
 "sql":{"type":"string","minLength":1,"maxLength":8192,"description":"One statement."}},
