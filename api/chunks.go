@@ -111,7 +111,7 @@ func (a *API) listChunks(_ http.ResponseWriter, r *http.Request) (int, any, erro
 	size = min(size, maxChunkPage)
 	kinds := []knowledge.Kind{}
 	for _, k := range r.URL.Query()["chunk_type"] {
-		if k != "" && len(k) < 32 {
+		if k != "" && len(k) < 32 && len(kinds) < 12 && !slices.Contains(kinds, knowledge.Kind(k)) {
 			kinds = append(kinds, knowledge.Kind(k))
 		}
 	}

@@ -34,7 +34,7 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 		return err
 	}
 	a.Commands.Vectors = v.called
-	a.retriever = &retrieval.Retriever{Index: a.DB.Index(), Bases: a.shelves.searched, Embedder: v.embedder, Reranker: v.reranker}
+	a.retriever = &retrieval.Retriever{Index: living{a.DB.Index(), a.shelves}, Bases: a.shelves.searched, Embedder: v.embedder, Reranker: v.reranker}
 	a.web = web.New(web.Options{AllowNet: allowed})
 	if path, err := analysis.Find(a.Config.DataBinary); err == nil {
 		a.analyst = analysis.New(analysis.Options{Binary: path, Tables: a.parser, Log: a.Config.Log})
@@ -61,7 +61,7 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 // knowledgeTools are the tools that read knowledge bases, table files and the web,
 // as far as what they need is there.
 func (a *App) knowledgeTools(m *models) []tool.Tool {
-	index := a.DB.Index()
+	index := living{a.DB.Index(), a.shelves}
 	out := []tool.Tool{understanding{}, &tools.KnowledgeSearch{Searcher: a.retriever}, &tools.GrepChunks{Index: index}, &tools.ListKnowledgeChunks{Index: index}, &tools.GetDocumentInfo{Library: library{a.shelves}, Index: index},
 		&tools.DatabaseQuery{Views: viewquery.New(views{a.shelves}, index)}, &tools.DataSchema{Index: index}}
 	if a.analyst != nil {

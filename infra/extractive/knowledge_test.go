@@ -80,3 +80,22 @@ func TestKnowledge_QuickAnswer(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A word alone is found where it stands, and a sentence that answers in the words
+// of the question is the answer.
+func TestKnowledge_SayingTheQuestionAgainIsNoRepetition(t *testing.T) {
+	tag := func(text string) string {
+		return `<chunk chunk_id="c1" knowledge_id="d1" knowledge_base_id="b1" knowledge_title="T">` + "\n" + text + "\n</chunk>"
+	}
+	for question, text := range map[string]string{
+		"沙箱": "脚本在沙箱里运行，没有网络。",
+		"What is the warranty of the Quokka pump?": "The warranty of the Quokka pump is 37 months.",
+		"What is the office cat named?":            "The office cat is named Zebulon.",
+	} {
+		req := knows(question, "knowledge_search")
+		got := chat(t, then(req, chat(t, req), tag("Something else first.\n\n"+text+"\n\nAnd more.")))
+		if !strings.Contains(got.Content, "> "+text) {
+			t.Errorf("%s: %s", question, got.Content)
+		}
+	}
+}

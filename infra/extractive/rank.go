@@ -143,11 +143,30 @@ func (q query) likeness(text string) float64 {
 	return 2 * float64(both) / float64(len(words)+len(q.words))
 }
 
+// repeats tells whether a text is the question again. A sentence that says
+// something more, in the words of the question, is an answer.
+func (q query) repeats(text string) bool {
+	if q.likeness(text) < same {
+		return false
+	}
+	if !sentenceEnd.MatchString(text) {
+		return true
+	}
+	for _, w := range runs(strings.ToLower(text)) {
+		if !slices.Contains(q.words, w) && !strings.Contains(q.question, w) {
+			return false
+		}
+	}
+	return true
+}
+
+var sentenceEnd = regexp.MustCompile(`[.。!！]["'”’」』)）]*$`)
+
 // without takes the question itself out of a text, so that what repeats it, as a
 // command line or a test does, is rated by what else it says.
 func (q query) without(text string) string {
-	if len(q.words) < 3 && !hasHan(q.question) || q.question == "" {
-		return text
+	if len(q.words) < 3 && utf8.RuneCountInString(q.question) < 8 || q.question == "" {
+		return text // a word or two stand in what is asked for
 	}
 	if f := flat(text); strings.Contains(f, q.question) {
 		return strings.ReplaceAll(f, q.question, " ")
@@ -190,11 +209,11 @@ func (q query) rate(pages []page) []rated {
 		}
 		asked := -10 // where the question itself stood last, among the sentences
 		for i, s := range all {
-			if !k.code && !s.code && q.likeness(s.text) >= same {
+			if !k.code && !s.code && q.repeats(s.text) {
 				asked = i
 				continue
 			}
-			if q.likeness(s.text) >= same || seen[s.text] {
+			if q.repeats(s.text) || seen[s.text] {
 				continue
 			}
 			seen[s.text] = true
