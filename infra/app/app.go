@@ -57,6 +57,7 @@ type App struct {
 	web     *web.Client
 
 	retriever *retrieval.Retriever
+	counts    <-chan struct{} // closed when tokens are counted exactly
 
 	analyst *analysis.Engine // nil = there is none
 
@@ -111,7 +112,7 @@ func (a *App) assemble(m *models) error {
 	a.Commands.Images, a.Commands.Models = m.takesImages, m.known
 	a.Runner.Commands, a.Runner.Vision, a.Runner.Describer, a.Runner.Plain = a.Commands, m.sees, m.vlm, m.plain
 	counter := &tiktoken.Counter{Log: c.Log}
-	counter.Load() // in the background: nothing waits for it
+	a.counts = counter.Load() // in the background: only who cuts documents waits for it
 	a.Runner.Tokens = counter
 	if err := a.learn(counter); err != nil {
 		return err

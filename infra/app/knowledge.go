@@ -88,6 +88,11 @@ func (m *models) reader(name string) handlers.Model {
 
 // ingest works on documents until ctx ends, first on those that were owed work.
 func (a *App) ingest(ctx context.Context, head event.Position) {
+	select { // so that the same file is always cut the same way
+	case <-a.counts:
+	case <-ctx.Done():
+		return
+	}
 	var owed []handlers.Owed
 	if !a.Config.Own { // that is for whoever serves
 		var err error

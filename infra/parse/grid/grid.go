@@ -223,10 +223,32 @@ func (d *describer) header() (first, height int) {
 		}
 		height = max(height, min(last, maxHeader))
 	}
-	for height > 1 && (first+height > len(d.ahead) || allNumbers(d.ahead[first+height-1])) {
+	for height > 1 && (first+height > len(d.ahead) || allNumbers(d.ahead[first+height-1]) || d.holdsData(first, first+height-1)) {
 		height--
 	}
 	return first, height
+}
+
+// holdsData tells whether a row below a header is of the table: it has a number,
+// or something where no merged cell stands above.
+func (d *describer) holdsData(first, row int) bool {
+	for column, cell := range d.ahead[row] {
+		if strings.TrimSpace(cell) == "" {
+			continue
+		}
+		if allNumbers([]string{cell}) {
+			return true
+		}
+		under := false
+		for _, m := range d.options.Merges {
+			at := m.Row - d.seen
+			under = under || at >= first && at < row && m.Column <= column && column <= m.LastColumn
+		}
+		if !under {
+			return true
+		}
+	}
+	return false
 }
 
 // isTitle tells whether a row is a line above the table.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	maxShown = 200 // rows of a table in the text of a file
-	maxCell  = 500 // runes of a cell in it
+	maxShown = 5000 // rows of a table in the text of a file
+	maxCell  = 500  // runes of a cell in it
 )
 
 // Markdown writes the first rows of a table as Markdown, at most about size bytes,
