@@ -46,9 +46,7 @@ func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim 
 	now := r.Clock.Now().UTC()
 	done := run.RecordTool{Call: call.Call, Attempt: claim.Attempt, Success: out.Success, Output: out.Output, Error: out.Error,
 		Data: out.Data, Duration: now.Sub(claim.At), Now: now}
-	if len(done.Data) > maxToolData {
-		done.Data = nil // the output still says it; a payload for the UI is not worth a lost result
-	}
+	done.Data = tool.Shrink(done.Data, maxToolData) // the output says it all
 	if out.Truncated {
 		done.Size = utf8.RuneCountInString(out.Full)
 		digest, err := r.Blobs.Put(context.WithoutCancel(ctx), a.key.tenant, []byte(out.Full))

@@ -153,3 +153,40 @@ func cutMiddle(text string, limit int) string {
 	}
 	return text[:head] + fmt.Sprintf(mark, tail-head) + text[tail:]
 }
+
+// kept are the members that later decisions and readers need of a payload that is
+// too large; references go last.
+var kept = []string{"display_type", "count", "queries", "direct_answer", "references"}
+
+// Shrink gives a payload of at most limit bytes: of a larger one the largest
+// members are left out until it fits, those in kept last; nil if nothing helps.
+func Shrink(data json.RawMessage, limit int) json.RawMessage {
+	if len(data) <= limit {
+		return data
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	names := slices.Collect(maps.Keys(members))
+	slices.SortFunc(names, func(a, b string) int {
+		ka, kb := slices.Contains(kept, a), slices.Contains(kept, b)
+		switch {
+		case ka != kb && ka:
+			return 1
+		case ka != kb:
+			return -1
+		case len(members[a]) != len(members[b]):
+			return len(members[b]) - len(members[a])
+		}
+		return strings.Compare(a, b)
+	})
+	members["omitted"] = json.RawMessage(`"the payload is too large to be kept whole"`)
+	for _, name := range names {
+		delete(members, name)
+		if out, err := json.Marshal(members); err == nil && len(out) <= limit {
+			return out
+		}
+	}
+	return nil
+}

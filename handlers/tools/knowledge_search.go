@@ -43,6 +43,9 @@ var knowledgeSearchDefinition = tool.Definition{
 // Definition implements tool.Tool.
 func (*KnowledgeSearch) Definition() tool.Definition { return knowledgeSearchDefinition }
 
+// maxDirect is the longest answer that an entry gives by itself, in bytes.
+const maxDirect = 256 << 10
+
 type searchResult struct {
 	Index    int             `json:"result_index"`
 	Chunk    string          `json:"chunk_id,omitempty"`
@@ -114,7 +117,9 @@ func (t *KnowledgeSearch) Run(ctx context.Context, c tool.Call) (tool.Result, er
 	data := searchResults{DisplayType: "search_results", Bases: scope.Bases(), Results: []searchResult{}, Count: len(found.Hits), Counts: map[string]int{},
 		Queries: in.Queries, Candidates: found.Candidates, Source: "knowledge", Notes: found.Notes, References: []tool.Reference{}}
 	if found.Direct != nil && c.Quick && c.Retrieval.FAQPriority {
-		data.Direct = answerOf(found.Direct.FAQ, c.Run)
+		if data.Direct = answerOf(found.Direct.FAQ, c.Run); len(data.Direct) > maxDirect {
+			data.Direct = "" // too much for an answer: the model chooses from it
+		}
 	}
 	return answer(t.text(c, found, &data), data)
 }
