@@ -79,6 +79,8 @@ type fetchResults struct {
 	Failed      int           `json:"failed_count"`
 	Skipped     int           `json:"skipped_count"`
 	AllFailed   bool          `json:"all_failed"`
+
+	References []tool.Reference `json:"references"`
 }
 
 // Run implements tool.Tool.
@@ -174,7 +176,7 @@ func (t *WebFetch) fetch(ctx context.Context, c tool.Call, url string, r *fetchR
 // tellFetched makes the result: what the model reads has webEvidence runes at
 // most, shared among the pages so that a short one leaves its room to the rest.
 func tellFetched(results []fetchResult) (tool.Result, error) {
-	data := fetchResults{DisplayType: "web_fetch_results", Results: results, Count: len(results)}
+	data := fetchResults{DisplayType: "web_fetch_results", Results: results, Count: len(results), References: []tool.Reference{}}
 	var texts []string
 	for _, r := range results {
 		switch r.Status {
@@ -185,6 +187,7 @@ func tellFetched(results []fetchResult) (tool.Result, error) {
 				text, _ = shorten(r.text, pageEvidence)
 			}
 			texts = append(texts, text)
+			data.References = append(data.References, webReference(r.URL, r.Title, text))
 		case "skipped":
 			data.Skipped++
 		default:

@@ -2,6 +2,8 @@ package tools
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +66,16 @@ type webResults struct {
 	Query       string      `json:"query"`
 	Results     []webResult `json:"results"`
 	Count       int         `json:"count"`
+
+	References []tool.Reference `json:"references"`
+}
+
+// webReference is what was read of the web as evidence; its URL is its id.
+func webReference(url, title, text string) tool.Reference {
+	text = text[:len(text)-len(skip(text, tool.MaxReferenceText))]
+	sum := sha256.Sum256([]byte(text))
+	return tool.Reference{ID: url, Content: text, Title: clipped(title, 200), Source: url, Match: tool.MatchWeb, Kind: "web_search", Score: 1,
+		Metadata: map[string]string{"digest": "sha256:" + hex.EncodeToString(sum[:]), "url": url}}
 }
 
 // Run implements tool.Tool.
@@ -96,7 +108,7 @@ func (t *WebSearch) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("search the web: %w", err)
 	}
-	data := webResults{DisplayType: "web_search_results", Query: in.Query, Results: []webResult{}, Count: len(found)}
+	data := webResults{DisplayType: "web_search_results", Query: in.Query, Results: []webResult{}, Count: len(found), References: []tool.Reference{}}
 	var out strings.Builder
 	fmt.Fprintf(&out, "<web_results count=\"%d\">\n", len(found))
 	for i, r := range found {
@@ -108,6 +120,7 @@ func (t *WebSearch) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		snippet, _ := shorten(r.Snippet, searchEvidence)
 		data.Results = append(data.Results, webResult{Index: i + 1, Title: r.Title, URL: r.URL, Snippet: snippet, Content: short, Source: r.Source,
 			EvidenceType: "search_summary", Published: r.Published})
+		data.References = append(data.References, webReference(r.URL, r.Title, short))
 		out.WriteString("<result")
 		attr(&out, "rank", strconv.Itoa(i+1))
 		attr(&out, "url", r.URL)
