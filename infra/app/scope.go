@@ -24,7 +24,7 @@ const (
 	maxDescription = 120 // runes
 	maxRecent      = 2
 	maxQuestions   = 10
-	maxTagged      = 10_000 // documents that a tag stands for
+	maxTagged      = 10_000 // documents that the tags of a message stand for, all together
 )
 
 // scopes finds the knowledge of messages.
@@ -127,6 +127,7 @@ func (s *scopes) chosen(ctx context.Context, tenant string, w session.Sources, s
 		out.Targets = append(out.Targets, tool.Target{Base: d.Base, Restricted: true, Documents: []string{id}})
 		out.Pinned = append(out.Pinned, run.Pinned{Base: d.Base, Document: id, Title: d.Title})
 	}
+	tagged := 0
 	for _, t := range w.Tags {
 		b, ok := bases[t.Base]
 		tag := slices.IndexFunc(b.Tags, func(e projections.TagEntry) bool { return e.ID == t.Tag || fmt.Sprint(e.Number) == t.Tag })
@@ -140,10 +141,17 @@ func (s *scopes) chosen(ctx context.Context, tenant string, w session.Sources, s
 		q := projections.Query{Tenant: tenant, Where: []projections.Where{is("base", t.Base), {Field: "tags", Op: "contains", Value: " " + b.Tags[tag].ID + " "}}}
 		err := each(ctx, s.shelves, projections.Library, q, func(d projections.DocumentEntry) (bool, error) {
 			target.Documents = append(target.Documents, d.ID)
-			return len(target.Documents) < maxTagged, nil
+			tagged++
+			return tagged <= maxTagged, nil
 		})
 		if err != nil {
 			return out, err
+		}
+		if tagged > maxTagged {
+			if strict {
+				return out, domain.Reject(domain.Invalid, "too_many_documents", fmt.Sprintf("the tags stand for more than %d documents; name their knowledge bases instead", maxTagged))
+			}
+			target.Documents = target.Documents[:max(0, len(target.Documents)-(tagged-maxTagged))]
 		}
 		out.Targets = append(out.Targets, target)
 	}
