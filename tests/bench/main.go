@@ -43,6 +43,7 @@ var rows = []row{
 	{"delta", "delay of a text delta from the model to a reader", deltas},
 	{"list", "GET /sessions with 20 and 100,000 stored", lists},
 	{"long", "a session of 5,000 messages", longSession},
+	{"ingest", "taking in 1,000 files", ingest},
 	{"search", "search in 100,000 chunks", searches},
 	{"binary", "size of the binary", binarySize},
 }
