@@ -86,8 +86,9 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 	}
 	w := &frameWriter{feed: f, at: r.Position}
 	switch e := r.Event.(type) {
-	case run.MemoryConsolidated:
+	case run.MemoryConsolidated: // nothing of that call was shown
 		f.call = nil
+		w.frames, f.held = f.held, nil
 	case run.ModelCallStarted:
 		w.settle("steer") // only a message of a person lets a whole reply end nothing
 		f.call, f.at, f.k, f.shown, f.thought = &e, r.Position, w.k, 0, 0
