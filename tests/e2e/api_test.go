@@ -235,12 +235,13 @@ func TestRunsAndTools(t *testing.T) {
 	l.do(t, "GET", "/api/v1/runs/"+strings.Repeat("x", 3000), nil).refused(t, 404, 1003, "run_not_found", "")
 }
 
-// TestAgents: the built-in agent, and health.
+// TestAgents: the built-in agents, and health.
 func TestAgents(t *testing.T) {
 	l := newLab(t, nil)
 	form := `{"id":"builtin-smart-reasoning","name":"Smart reasoning","description":"<text>","avatar":"","is_builtin":true,"tenant_id":1,"created_by":"",
 		"config":"<object>","created_at":"0001-01-01T00:00:00Z","updated_at":"0001-01-01T00:00:00Z","deleted_at":null}`
-	l.do(t, "GET", "/api/v1/agents", nil).same(t, 200, `{"success":true,"data":[`+form+`],"disabled_own_agent_ids":[]}`)
+	quick := strings.NewReplacer("builtin-smart-reasoning", "builtin-quick-answer", "Smart reasoning", "Quick answer").Replace(form)
+	l.do(t, "GET", "/api/v1/agents", nil).same(t, 200, `{"success":true,"data":[`+quick+`,`+form+`],"disabled_own_agent_ids":[]}`)
 	l.do(t, "GET", "/api/v1/agents/builtin-smart-reasoning", nil).same(t, 200, `{"success":true,"data":`+form+`}`)
 	l.do(t, "GET", "/api/v1/agents/nope", nil).refused(t, 404, 1003, "not_found", "agent")
 	l.do(t, "GET", "/health", nil).same(t, 200, `{"status":"ok","version":"e2e"}`)

@@ -109,7 +109,7 @@ func TestBodies(t *testing.T) {
 
 var (
 	goFile     = regexp.MustCompile("`((?:domain|commands|projections|handlers|api|infra|tests)/[a-z_/]+\\.go)`")
-	makeTarget = regexp.MustCompile(`\bmake ([a-z]+)\b`)
+	makeTarget = regexp.MustCompile(`\bmake ([a-z][a-z-]*)\b`)
 	variable   = regexp.MustCompile(`\b(?:REFOLD|OPENAI)_[A-Z_]+\b`)
 )
 
