@@ -159,10 +159,16 @@ func TestRead_TextOfDocumentsRegistersNothing(t *testing.T) {
 	}
 }
 
+const maxTag = 400
+
 func FuzzDecoder(f *testing.F) {
 	for _, c := range prose {
 		f.Add(c.in, 3)
 	}
+	for _, n := range []int{maxTag - len(`<ref id="c1"/>`), maxTag} { // a tag of the largest size, and a longer one
+		f.Add(`a <ref id="c1"`+strings.Repeat(" ", n)+`/> b`, 3)
+	}
+	f.Add("[c1"+strings.Repeat(" ", 80)+"]", 1)
 	r := filled()
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		if !utf8.ValidString(text) {

@@ -26,7 +26,8 @@ type Decoder struct {
 // left out.
 func NewDecoder(r *Registry, cite bool) *Decoder { return &Decoder{registry: r, cite: cite} }
 
-// What is held back at most, in bytes.
+// Bytes that a tag and a list in brackets have at most, and so what is held back.
+// A longer one is text, however it comes in pieces.
 const (
 	maxTag       = 400
 	maxBracket   = 60
@@ -117,10 +118,10 @@ var (
 func (d *Decoder) special(end bool) (n int, text string, wait bool) {
 	switch d.held[0] {
 	case '<':
-		if m := refTag.FindString(d.held); m != "" {
+		if m := refTag.FindString(d.held); m != "" && len(m) <= maxTag {
 			return len(m), d.expand(m), false
 		}
-		wait = len(d.held) <= maxTag && refBegin.MatchString(d.held)
+		wait = len(d.held) < maxTag && refBegin.MatchString(d.held)
 		if end && wait && strings.ContainsAny(d.held, " /\t\n") {
 			return len(d.held), "", false // a tag that was cut off
 		}
@@ -136,13 +137,13 @@ func (d *Decoder) special(end bool) (n int, text string, wait bool) {
 		wait = len(d.held) < len(whole) && strings.EqualFold(d.held[:min(len(d.held), 6)], whole[:min(len(d.held), 6)]) &&
 			strings.Trim(d.held[min(len(d.held), 6):], "0123456789") == ""
 	default:
-		if m := bracket.FindStringSubmatch(d.held); m != nil {
+		if m := bracket.FindStringSubmatch(d.held); m != nil && len(m[0]) <= maxBracket {
 			if all, ok := d.list(m[1]); ok {
 				return len(m[0]), all, false
 			}
 			return 0, "", false
 		}
-		wait = len(d.held) <= maxBracket && bracketPart.MatchString(d.held)
+		wait = len(d.held) < maxBracket && bracketPart.MatchString(d.held)
 	}
 	return 0, "", wait && !end
 }
