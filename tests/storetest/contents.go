@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -86,10 +87,18 @@ func (c *collecting) remove(want int, list ...handlers.Content) {
 	}
 }
 
+// nextMoment returns when the clock shows another time than now, in milliseconds,
+// which is what stores tell apart.
+func nextMoment() {
+	for now := time.Now().UnixMilli(); time.Now().UnixMilli() <= now; {
+		runtime.Gosched()
+	}
+}
+
 func testContents(t *testing.T, c *collecting) {
 	other := unique("tenant")
 	a := c.put(c.tenant, []byte("a"))
-	time.Sleep(5 * time.Millisecond) // so that their times differ
+	nextMoment() // so that their times differ
 	b := c.put(c.tenant, bytes.Repeat([]byte("b"), 3<<20))
 	c.put(other, []byte("a"))
 	if got := c.old(time.Hour, c.tenant, other); len(got) > 0 {
@@ -99,7 +108,7 @@ func testContents(t *testing.T, c *collecting) {
 	if got := digests(first); !slices.Equal(got, []string{a, b}) || first[0].Size != 1 || first[1].Size != 3<<20 {
 		t.Fatalf("%+v", first)
 	}
-	time.Sleep(5 * time.Millisecond)
+	nextMoment()
 	for _, k := range []struct {
 		tenant  string
 		digests []string
