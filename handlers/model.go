@@ -78,6 +78,9 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 	out := run.RecordReply{Call: claim.Call, Calls: reply.Calls, Finish: reply.Finish, Model: reply.Model, Usage: reply.Usage,
 		RequestDigest: reply.RequestDigest, Duration: now.Sub(claim.At), Now: now}
 	out.Text, out.Reasoning, out.Shown = run.Compact(show.segments)
+	if len(out.Calls) == 0 && claim.Purpose != run.PurposeMemory {
+		out.References = a.cited(ctx, s, out.Text)
+	}
 	return out
 }
 

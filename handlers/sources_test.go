@@ -74,6 +74,37 @@ func TestSources_HandlesInIdsOut(t *testing.T) {
 	}
 }
 
+// What an answer cites from an earlier turn is evidence of its message too; what
+// its own turn has found, or it does not cite, is not repeated.
+func TestSources_CitedFromAnEarlierTurn(t *testing.T) {
+	w := newWorld(t, inTurn(reply("", call("1", "search", `{"q":"leave"}`)), reply(`Ten days<ref id="c1"/>.`)))
+	library(w)
+	w.tools.define("search", tool.ReadOnly, func(context.Context, tool.Call) handlers.ToolOutcome {
+		data, _ := json.Marshal(map[string]any{"references": []tool.Reference{{ID: chunkID, Content: "Ten days."}, {ID: docID, Content: "Not cited."}}})
+		return handlers.ToolOutcome{Success: true, Output: hit, Data: data}
+	})
+	w.tools.defs = w.tools.defs[1:]
+	w.tools.defs[1].Sources = true
+	w.start("w1")
+	first := w.post("How much leave?")
+	w.over(first)
+	if got := has[run.Thought](w, first).References; len(got) != 0 {
+		t.Errorf("the first turn repeats %+v", got)
+	}
+	for i, c := range []struct {
+		answer string
+		want   int
+	}{{`As said: ten days<ref id="c1"/>.`, 1}, {"Ten days.", 0}, {`Ten<ref id="c1"/>.`, 1}} {
+		w.model.script = answers(c.answer)
+		id := w.post("Sure?")
+		s := w.over(id)
+		got := has[run.Thought](w, id).References
+		if len(got) != c.want || c.want > 0 && (got[0].ID != chunkID || got[0].Content != "Ten days." || !strings.Contains(s.Answer, cite)) {
+			t.Errorf("turn %d, %q: %+v", i, s.Answer, got)
+		}
+	}
+}
+
 func TestSources_WithoutCitations(t *testing.T) {
 	w := newWorld(t, inTurn(reply("", call("1", "search", `{}`)), reply(`Ten days<ref id="c1"/>.`)))
 	library(w)
@@ -136,6 +167,22 @@ func TestQuickAnswer_IsRewrittenWithTheConversation(t *testing.T) {
 	text := w.model.request(3).Messages[1].Content
 	if !strings.Contains(text, "user: Tell me about &lt;Leave&gt;.") || !strings.Contains(text, "<question>And for part-time?</question>") {
 		t.Errorf("the rewriting reads %s", text)
+	}
+}
+
+// The search of a quick answer is given what earlier turns have found.
+func TestQuickAnswer_KnowsEarlierEvidence(t *testing.T) {
+	w := quickWorld(t, hit, 1, answers(`Ten<ref id="c1"/>.`))
+	w.agent.Quick.Rewrite = false
+	w.tools.define(run.StageSearch, tool.ReadOnly, func(context.Context, tool.Call) handlers.ToolOutcome {
+		data, _ := json.Marshal(map[string]any{"count": 1, "references": []tool.Reference{{ID: chunkID, Content: "Ten days."}}})
+		return handlers.ToolOutcome{Success: true, Output: hit, Data: data}
+	})
+	w.start("w1")
+	w.over(w.post("How much leave?"))
+	w.over(w.post("And for part-time?"))
+	if ran := w.tools.ran; len(ran) != 2 || len(ran[0].Earlier) != 0 || len(ran[1].Earlier) != 1 || ran[1].Earlier[0].ID != chunkID {
+		t.Errorf("what ran: %+v", ran)
 	}
 }
 

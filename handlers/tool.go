@@ -21,11 +21,15 @@ func (a *actor) callTool(ctx context.Context, s run.State, call run.Call, claim 
 	if call.Name == run.StageUnderstand && s.Start.Mode == run.ModeQuick {
 		out = a.understand(ctx, s)
 	} else {
+		var earlier []tool.Reference
+		if call.Name == run.StageSearch && s.Start.Mode == run.ModeQuick {
+			earlier = a.evidence(ctx, s)
+		}
 		out = r.Tools.Invoke(ctx, call.Name, tool.Call{
 			Tenant: a.key.tenant, Session: s.Start.Session, Run: a.key.run, ID: call.Call,
 			IdempotencyKey: claim.Key, Attempt: claim.Attempt, Workspace: s.Start.Workspace,
 			Scope: s.Start.Scope, Retrieval: s.Start.Retrieval, Model: s.ModelName(),
-			Quick: s.Start.Mode == run.ModeQuick, Arguments: call.Args, State: s,
+			Quick: s.Start.Mode == run.ModeQuick, Arguments: call.Args, State: s, Earlier: earlier,
 		}, s.Start.Limits.MaxOutput)
 	}
 	if !out.Success {

@@ -98,6 +98,7 @@ func (f *RunFeed) Fact(r event.Recorded[run.Event]) []Frame {
 		f.steps = max(f.steps, e.Round+1)
 		w.frames = f.catchUp(e.Text, e.Reasoning, e.Shown)
 		f.call, f.hanging = nil, true
+		w.evidence(e.References)
 	case run.ModelCallFailed:
 		w.frames = f.catchUp(e.Text, e.Reasoning, e.Shown)
 		f.call = nil
@@ -367,8 +368,15 @@ func (w *frameWriter) toolResult(e run.ToolCompleted) {
 	if i := slices.Index(f.order, e.Call); i >= 0 {
 		f.order = slices.Delete(f.order, i, i+1)
 	}
-	if refs, more := tool.AddReferences(f.references, tool.ReferencesOf(e.Data)); e.Success && more {
-		f.references = refs
+	if e.Success {
+		w.evidence(tool.ReferencesOf(e.Data))
+	}
+}
+
+// evidence shows all the evidence so far, if there is more than before.
+func (w *frameWriter) evidence(found []tool.Reference) {
+	if refs, more := tool.AddReferences(w.feed.references, found); more {
+		w.feed.references = refs
 		w.put(frameBody{Type: "references", References: refs, Data: map[string]any{"references": refs}})
 	}
 }

@@ -134,6 +134,7 @@ func foldHistory(v *View, f Fact) {
 			putStep(v, tenant, m.Steps, &MessageStep{Run: m.ID, Iteration: m.Steps - 1, Thought: e.Text, Reasoning: e.Reasoning, At: e.At})
 		}
 		m.Replied = m.Stages
+		m.References, _ = tool.AddReferences(m.References, e.References)
 		if e.Model != "" {
 			m.Model = e.Model
 		}

@@ -204,6 +204,19 @@ func (r *Registry) ReadProse(text string) {
 	r.readResources(text)
 }
 
+// Cited gives the ids of the chunks and the URLs of the pages that an answer
+// cites, as it was decoded, each once, in order.
+func Cited(answer string) []string {
+	var out []string
+	for _, m := range citationTag.FindAllStringSubmatch(answer, -1) {
+		a := attributes(m[2])
+		if id := first(a, "chunk_id", "url"); id != "" && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // EncodeProse gives an answer with its citations as the model writes them.
 func (r *Registry) EncodeProse(text string) string {
 	text = citationTag.ReplaceAllStringFunc(text, func(tag string) string {

@@ -3,6 +3,8 @@ package run
 import (
 	"encoding/json"
 	"time"
+
+	"refold/domain/tool"
 )
 
 // Command is a request or a report. Requests (Start, Stop, ResolveApproval) may
@@ -62,6 +64,7 @@ type RecordReply struct {
 	Archive       string // see RecordFailure
 	Duration      time.Duration
 	Now           time.Time
+	References    []tool.Reference // see Thought
 }
 
 // ProposedCall is a tool call as the model wrote it.

@@ -104,6 +104,8 @@ type Thought struct {
 	RequestDigest string    `json:"request_digest,omitempty"` // sha256 of the exact request
 	DurationMS    int64     `json:"duration_ms"`
 	At            time.Time `json:"at"`
+
+	References []tool.Reference `json:"references,omitempty"` // evidence of earlier turns that the text cites
 }
 
 // ModelCallFailed ends an attempt that gave no reply. RetryAt is set if another

@@ -19,7 +19,7 @@ func decideReply(s State, c RecordReply) []Event {
 	}
 	th := Thought{Call: c.Call, Round: s.Model.Round, Purpose: s.Model.Purpose, Text: c.Text, Reasoning: c.Reasoning,
 		Finish: c.Finish, Model: c.Model, Usage: c.Usage, Shown: c.Shown, RequestDigest: c.RequestDigest,
-		DurationMS: c.Duration.Milliseconds(), At: c.Now}
+		DurationMS: c.Duration.Milliseconds(), At: c.Now, References: c.References}
 	if s.Model.Purpose == PurposeMemory {
 		return decideMemory(s, c)
 	}

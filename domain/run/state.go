@@ -191,6 +191,27 @@ func (s State) Results(name string) []json.RawMessage {
 	return out
 }
 
+// References are the evidence of the run: what its calls have found, and what of
+// earlier turns its texts cite; at most tool.MaxReferences.
+func (s State) References() []tool.Reference {
+	var out []tool.Reference
+	add := func(cs []Call) {
+		for _, c := range cs {
+			if c.Result != nil && c.Result.Success {
+				out, _ = tool.AddReferences(out, tool.ReferencesOf(c.Result.Data))
+			}
+		}
+	}
+	for _, st := range s.Steps {
+		add(st.Calls)
+		if st.Thought != nil {
+			out, _ = tool.AddReferences(out, st.Thought.References)
+		}
+	}
+	add(s.Open)
+	return out
+}
+
 // CallID gives the id that the call at index of the reply to the open model
 // call gets: the provider's, made well-formed, and unique in the run, also among
 // the ids that a failed attempt has announced: readers were told what became of

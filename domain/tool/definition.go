@@ -75,9 +75,10 @@ type Call struct {
 	Arguments            json.RawMessage
 	Scope                Scope // the knowledge that the run may see
 	Retrieval            Retrieval
-	Model                string // name of the run's model, for tools that ask one
-	Quick                bool   // a stage of a quick answer, not a model's own call
-	State                State  // what earlier calls of this run recorded
+	Model                string      // name of the run's model, for tools that ask one
+	Quick                bool        // a stage of a quick answer, not a model's own call
+	State                State       // what earlier calls of this run recorded
+	Earlier              []Reference // evidence of earlier turns; for the search of a quick answer
 }
 
 // State gives a tool read access to the record of its own run.

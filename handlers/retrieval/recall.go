@@ -70,7 +70,15 @@ func (s *searching) recall(ctx context.Context) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.fuse(lists), nil
+	found := s.fuse(lists)
+	if !s.req.Expand || len(words) == 0 || len(found) >= max(1, s.req.TopK/2) {
+		return found, nil
+	}
+	more, err := s.expand(ctx, words)
+	if err != nil || len(more) == 0 {
+		return found, err
+	}
+	return s.fuse(append(lists, more...)), nil
 }
 
 // embed makes the vectors of the queries, once for each model, and gives the
@@ -115,10 +123,50 @@ func codeOf(err error) string {
 	return "error"
 }
 
+// query is what every question to the index has.
+func (s *searching) query() knowledge.Query {
+	n := min(max(s.req.TopK*recallEach, recallMin)*len(s.req.Scope.Bases()), recallMax)
+	return knowledge.Query{Tenant: s.req.Tenant, Kinds: s.req.Kinds, Tags: s.req.Tags, Limit: n}
+}
+
+// keyword asks by words. BM25 has no scale of its own, so the threshold is a
+// share of the best.
+func (s *searching) keyword(ctx context.Context, q knowledge.Query, threshold float64) ([]knowledge.Hit, error) {
+	hits, err := s.r.Index.Keyword(ctx, q)
+	if len(hits) > 0 {
+		hits = above(hits, threshold*hits[0].Score)
+	}
+	return hits, err
+}
+
+// expand asks in other words when little was found: by words alone, with a lower
+// threshold, and for less weight than the questions themselves.
+func (s *searching) expand(ctx context.Context, words []string) ([]list, error) {
+	var lists []list
+	var asked []string
+	for _, query := range s.req.Queries {
+		for _, other := range search.Expand(query) {
+			if len(asked) < search.MaxExpansions && !slices.Contains(s.req.Queries, other) && !slices.Contains(asked, other) {
+				asked = append(asked, other)
+				lists = append(lists, list{query: query, match: MatchKeyword, weight: expandShare * search.KeywordWeight})
+			}
+		}
+	}
+	jobs := make([]func() error, len(lists))
+	for i := range lists {
+		q := s.query()
+		q.Scope, q.Text = s.req.Scope.Within(words...), asked[i]
+		jobs[i] = func() (err error) {
+			lists[i].hits, err = s.keyword(ctx, q, expandShare*s.req.KeywordThreshold)
+			return err
+		}
+	}
+	return lists, do(jobs, expandFanOut)
+}
+
 // ask puts all questions to the index, some at a time.
 func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([]list, error) {
-	n := min(max(s.req.TopK*recallEach, recallMin)*len(s.req.Scope.Bases()), recallMax)
-	q := knowledge.Query{Tenant: s.req.Tenant, Kinds: s.req.Kinds, Tags: s.req.Tags, Limit: n}
+	q := s.query()
 	var lists []list
 	var jobs []func() error
 	var mu sync.Mutex
@@ -142,11 +190,7 @@ func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([
 			q := q
 			q.Scope, q.Text = s.req.Scope.Within(words...), query
 			add(query, MatchKeyword, search.KeywordWeight, func() ([]knowledge.Hit, error) {
-				hits, err := s.r.Index.Keyword(ctx, q)
-				if len(hits) > 0 { // BM25 has no scale of its own
-					hits = above(hits, s.req.KeywordThreshold*hits[0].Score)
-				}
-				return hits, err
+				return s.keyword(ctx, q, s.req.KeywordThreshold)
 			})
 		}
 		for _, g := range groups {
@@ -161,10 +205,15 @@ func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([
 			})
 		}
 	}
+	return lists, do(jobs, fanOut)
+}
+
+// do runs jobs, no more than width at a time, and gives the first error.
+func do(jobs []func() error, width int) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(jobs))
 	next := make(chan int)
-	for range min(fanOut, len(jobs)) {
+	for range min(width, len(jobs)) {
 		wg.Go(func() {
 			for i := range next {
 				errs[i] = jobs[i]()
@@ -178,10 +227,10 @@ func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return nil, fmt.Errorf("search the index: %w", err)
+			return fmt.Errorf("search the index: %w", err)
 		}
 	}
-	return lists, nil
+	return nil
 }
 
 func above(hits []knowledge.Hit, threshold float64) []knowledge.Hit {
@@ -209,11 +258,11 @@ func (s *searching) fuse(lists []list) []Hit {
 			if l.match == MatchVector {
 				x.cosine = max(x.cosine, h.Score)
 			} else {
-				x.keyword = max(x.keyword, h.Score/l.hits[0].Score)
+				x.keyword = max(x.keyword, h.Score/l.hits[0].Score*l.weight/search.KeywordWeight)
 			}
 		}
 		if len(ids[i]) > 0 {
-			best[l.match] = l.weight
+			best[l.match] = max(best[l.match], l.weight)
 		}
 	}
 	total := 0.0

@@ -31,12 +31,19 @@ const (
 	fanOut     = 4
 	timeout    = 30 * time.Second
 	judgedMax  = 60 // passages that a reranker sees
+
+	expandFanOut = 16
+	expandShare  = 0.8 // of the threshold and the weight of words, in other ways to ask
+	earlierMax   = 3
+	earlierShare = 0.6  // of the score that it had
+	earlierAlike = 0.15 // Jaccard of its text and a question, at least
 )
 
 // How a passage was found.
 const (
 	MatchVector  = "vector"
 	MatchKeyword = "keyword"
+	MatchHistory = "history" // by an earlier turn of the conversation
 )
 
 // Retriever searches. All but Index may be nil. Safe for concurrent use.
@@ -77,6 +84,10 @@ type Request struct {
 	NoKeywords, NoVectors, NoRerank bool
 	// Plain leaves out what stands around a passage.
 	Plain bool
+	// Earlier is evidence of earlier turns. Up to three passages of it that share
+	// words with a question are results too, if they are still there and in scope.
+	// Tags do not narrow it.
+	Earlier []tool.Reference
 }
 
 // Results are the passages, best first.
@@ -93,7 +104,7 @@ type Results struct {
 type Hit struct {
 	knowledge.Found
 	Score float64 // 0 to 1; of this search only
-	Match string  // MatchVector or MatchKeyword: what ranked it higher
+	Match string  // MatchVector or MatchKeyword, what ranked it higher; or MatchHistory
 	Query string  // that found it best
 	Text  string  // the content with what stands around it: its larger piece, or its neighbours
 
@@ -133,6 +144,9 @@ func (r *Retriever) Search(ctx context.Context, req Request) (Results, error) {
 	hits = s.distinct(hits)
 	hits = s.judge(bound, hits)
 	hits = s.choose(hits)
+	if hits, err = s.earlier(bound, hits); err != nil {
+		return Results{}, err
+	}
 	if !req.Plain {
 		if err := s.surround(bound, hits); err != nil {
 			return Results{}, err

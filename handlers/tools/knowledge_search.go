@@ -107,7 +107,7 @@ func (t *KnowledgeSearch) Run(ctx context.Context, c tool.Call) (tool.Result, er
 	for i, q := range in.Queries {
 		in.Queries[i] = q[:len(q)-len(skip(q, knowledge.MaxQuery))]
 	}
-	found, err := t.Searcher.Search(ctx, retrieval.Request{Tenant: c.Tenant, Scope: scope, Queries: in.Queries, Retrieval: c.Retrieval})
+	found, err := t.Searcher.Search(ctx, retrieval.Request{Tenant: c.Tenant, Scope: scope, Queries: in.Queries, Retrieval: c.Retrieval, Earlier: c.Earlier})
 	if errors.Is(err, retrieval.ErrNoQuery) {
 		return tool.Failed("Give 1 to 5 questions, none of them blank."), nil
 	}
@@ -159,10 +159,7 @@ func (t *KnowledgeSearch) text(c tool.Call, found retrieval.Results, data *searc
 }
 
 func (d *searchResults) add(i int, h retrieval.Hit) {
-	match := tool.MatchKeyword
-	if h.Match == retrieval.MatchVector {
-		match = tool.MatchVector
-	}
+	match := map[string]int{retrieval.MatchKeyword: tool.MatchKeyword, retrieval.MatchVector: tool.MatchVector, retrieval.MatchHistory: tool.MatchHistory}[h.Match]
 	at := h.Index
 	r := searchResult{Index: i + 1, Content: oneText(h.Found), Document: h.Entry.Document, Base: h.Entry.Base, Title: h.Title, Match: match, Score: h.Score,
 		Query: h.Query, Kind: h.Match, BaseKind: knowledge.KindDocument}
