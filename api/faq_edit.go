@@ -33,6 +33,9 @@ func (a *API) createEntry(w http.ResponseWriter, r *http.Request) (int, any, err
 	if err := decode(w, r, maxEntryBody, &in); err != nil {
 		return 0, nil, err
 	}
+	if err := in.check(); err != nil {
+		return 0, nil, err
+	}
 	b, err := a.faqBase(r)
 	if err != nil {
 		return 0, nil, err
@@ -45,7 +48,7 @@ func (a *API) createEntry(w http.ResponseWriter, r *http.Request) (int, any, err
 	if by := caller(r); again == 0 && by.Reservation != "" { // the entry that this very request has made before
 		again = commands.EntryNumber(by)
 	}
-	if err := a.unlike(r, b.ID, f.Question, again); err != nil {
+	if err := a.unlike(r, b.ID, f, again); err != nil {
 		return 0, nil, err
 	}
 	tag, err := a.tagFor(r, b.ID, in, Untagged)
@@ -59,23 +62,29 @@ func (a *API) createEntry(w http.ResponseWriter, r *http.Request) (int, any, err
 	return a.answerEntry(w, r, e.Number, e.Position)
 }
 
-// unlike refuses a question that another entry of the base has.
-func (a *API) unlike(r *http.Request, base, question string, but int64) error {
+// unlike refuses an entry with a question that another entry of the base asks, as
+// its standard question or as a similar one.
+func (a *API) unlike(r *http.Request, base string, f knowledge.FAQ, but int64) error {
 	if err := a.fresh(r, projections.FAQEntries); err != nil {
 		return err
 	}
-	p, err := a.Documents.Find(r.Context(), projections.Query{Collection: projections.FAQEntries.ID(), Tenant: tenant(r), Limit: 2,
-		Where: []projections.Where{{Field: "base", Op: "=", Value: base}, {Field: "asked", Op: "=", Value: knowledge.SameQuestion(question)}}})
+	var keys []projections.Key
+	for _, q := range f.Asked() {
+		keys = append(keys, projections.Key{Collection: projections.FAQEntries.ID() + "." + projections.AskedCollection, Tenant: tenant(r), ID: projections.AskedID(base, q)})
+	}
+	docs, err := a.Documents.Get(r.Context(), keys...)
 	if err != nil {
 		return err
 	}
-	rows, err := documents[projections.FAQEntry](p.Documents)
+	rows, err := documents[projections.Asked](docs)
 	if err != nil {
 		return err
 	}
-	for _, q := range rows {
-		if q.ID != but {
-			return existingEntry(q.ID)
+	for _, asked := range rows {
+		for _, n := range asked.Entries {
+			if n != but {
+				return existingEntry(n)
+			}
 		}
 	}
 	return nil
@@ -90,6 +99,9 @@ func (a *API) updateEntry(w http.ResponseWriter, r *http.Request) (int, any, err
 	if err := decode(w, r, maxEntryBody, &in); err != nil {
 		return 0, nil, err
 	}
+	if err := in.check(); err != nil {
+		return 0, nil, err
+	}
 	n, b, err := a.entry(r)
 	if err != nil {
 		return 0, nil, err
@@ -99,7 +111,7 @@ func (a *API) updateEntry(w http.ResponseWriter, r *http.Request) (int, any, err
 	if err := f.Check(); err != nil {
 		return 0, nil, err
 	}
-	if err := a.unlike(r, b.ID, f.Question, n); err != nil {
+	if err := a.unlike(r, b.ID, f, n); err != nil {
 		return 0, nil, err
 	}
 	tag, err := a.tagFor(r, b.ID, in, "")
@@ -128,11 +140,17 @@ func (a *API) addSimilar(w http.ResponseWriter, r *http.Request) (int, any, erro
 	if err := decode(w, r, maxBody, &in); err != nil {
 		return 0, nil, err
 	}
-	if len(in.Similar) == 0 {
-		return 0, nil, invalid("similar_questions is required: a list of questions")
+	if len(in.Similar) == 0 || len(in.Similar) > knowledge.MaxQuestions {
+		return 0, nil, invalid("similar_questions is required: a list of 1 to " + itoa(knowledge.MaxQuestions) + " questions")
+	}
+	if err := boundedList("similar_questions", in.Similar, knowledge.MaxQuestions, knowledge.MaxQuestion); err != nil {
+		return 0, nil, err
 	}
 	n, b, err := a.entry(r)
 	if err != nil {
+		return 0, nil, err
+	}
+	if err := a.unlike(r, b.ID, knowledge.FAQ{Similar: in.Similar}, n); err != nil {
 		return 0, nil, err
 	}
 	e, err := a.Commands.ChangeEntry(r.Context(), caller(r), b.ID, n, commands.EntryChange{Similar: in.Similar})

@@ -24,17 +24,25 @@ func (a *API) searchEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	if err := decode(w, r, maxBody, &in); err != nil {
 		return 0, nil, err
 	}
+	if in.Count < 0 {
+		return 0, nil, invalid("match_count is not negative; 0 is 10")
+	}
+	for name, tags := range map[string][]int64{"first_priority_tag_ids": in.First, "second_priority_tag_ids": in.Second} {
+		if err := boundedNumbers(name, tags, maxScope); err != nil {
+			return 0, nil, err
+		}
+	}
 	b, err := a.faqBase(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	if in.Count <= 0 {
+	if in.Count == 0 {
 		in.Count = 10
 	}
 	in.Count = min(in.Count, MaxPassages)
 	// More than are shown: some are left out, and preferred ones move up.
 	found, err := a.find(r, &Search{Scope: tool.Scope{Targets: []tool.Target{{Base: b.ID}}}, Query: in.Query, Kinds: []knowledge.Kind{knowledge.FAQText},
-		Limit: 2 * in.Count, VectorThreshold: in.Threshold})
+		Limit: 2 * in.Count, VectorThreshold: in.Threshold, Recommended: in.Recommended})
 	if err == nil {
 		err = a.fresh(r, projections.FAQEntries)
 	}

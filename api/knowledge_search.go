@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"slices"
 
@@ -44,7 +45,9 @@ func (a *API) searchKnowledge(w http.ResponseWriter, r *http.Request) (int, any,
 	for _, m := range b.Mentions {
 		switch m.Type {
 		case "kb":
-			b.Bases = append(b.Bases, m.ID)
+			if !slices.Contains(b.Bases, m.ID) {
+				b.Bases = append(b.Bases, m.ID)
+			}
 		case "file":
 			b.Documents = append(b.Documents, m.ID)
 		}
@@ -63,17 +66,17 @@ func (a *API) searchKnowledge(w http.ResponseWriter, r *http.Request) (int, any,
 // hybridSearch finds passages in one base, or in some together.
 func (a *API) hybridSearch(w http.ResponseWriter, r *http.Request) (int, any, error) {
 	var b struct {
-		Query     string    `json:"query_text"`
-		Vector    []float32 `json:"query_embedding"`
-		ByVector  float64   `json:"vector_threshold"`
-		ByWord    float64   `json:"keyword_threshold"`
-		Count     int       `json:"match_count"`
-		NoWords   bool      `json:"disable_keywords_match"`
-		NoVectors bool      `json:"disable_vector_match"`
-		Bases     []string  `json:"knowledge_base_ids"`
-		Documents []string  `json:"knowledge_ids"`
-		Tags      []string  `json:"tag_ids"`
-		MoreTags  []string  `json:"scope_tag_ids"`
+		Query     string     `json:"query_text"`
+		Vector    []*float64 `json:"query_embedding"`
+		ByVector  float64    `json:"vector_threshold"`
+		ByWord    float64    `json:"keyword_threshold"`
+		Count     int        `json:"match_count"`
+		NoWords   bool       `json:"disable_keywords_match"`
+		NoVectors bool       `json:"disable_vector_match"`
+		Bases     []string   `json:"knowledge_base_ids"`
+		Documents []string   `json:"knowledge_ids"`
+		Tags      []string   `json:"tag_ids"`
+		MoreTags  []string   `json:"scope_tag_ids"`
 
 		OnlyRecommended bool `json:"only_recommended"`
 	}
@@ -81,13 +84,13 @@ func (a *API) hybridSearch(w http.ResponseWriter, r *http.Request) (int, any, er
 		return 0, nil, err
 	}
 	switch {
-	case b.Count > MaxPassages:
-		return 0, nil, invalid("match_count is at most " + itoa(MaxPassages))
+	case b.Count < 0 || b.Count > MaxPassages:
+		return 0, nil, invalid("match_count is a number from 0 to " + itoa(MaxPassages) + "; 0 is 50")
 	case b.NoWords && b.NoVectors:
 		return 0, nil, invalid("disable_keywords_match and disable_vector_match together leave nothing to search by")
 	case len(b.Vector) > maxDimensions:
 		return 0, nil, invalid("query_embedding has at most " + itoa(maxDimensions) + " numbers")
-	case b.Count <= 0:
+	case b.Count == 0:
 		b.Count = 50
 	}
 	bases := []string{chi.URLParam(r, "base")}
@@ -96,13 +99,33 @@ func (a *API) hybridSearch(w http.ResponseWriter, r *http.Request) (int, any, er
 			bases = append(bases, id)
 		}
 	}
+	vector, err := vectorOf(b.Vector)
+	if err != nil {
+		return 0, nil, err
+	}
 	scope, err := a.sourcesOf(r, bases, b.Documents, append(b.Tags, b.MoreTags...))
 	if err != nil {
 		return 0, nil, err
 	}
-	s := Search{Scope: scope, Query: b.Query, Vector: b.Vector, Limit: b.Count, VectorThreshold: b.ByVector, KeywordThreshold: b.ByWord, NoKeywords: b.NoWords, NoVectors: b.NoVectors}
+	s := Search{Scope: scope, Query: b.Query, Vector: vector, Limit: b.Count, VectorThreshold: b.ByVector, KeywordThreshold: b.ByWord, NoKeywords: b.NoWords, NoVectors: b.NoVectors, Recommended: b.OnlyRecommended}
 	out, err := a.searched(r, s)
 	return http.StatusOK, ok(out), err
 }
 
-const maxDimensions = 8192
+// Bounds of a vector that a client sends.
+const (
+	maxDimensions = 8192
+	maxComponent  = 1e6
+)
+
+// vectorOf reads a vector; nil is none.
+func vectorOf(numbers []*float64) ([]float32, error) {
+	var out []float32
+	for _, n := range numbers {
+		if n == nil || math.Abs(*n) > maxComponent {
+			return nil, invalid("query_embedding holds numbers from " + itoa(-maxComponent) + " to " + itoa(maxComponent))
+		}
+		out = append(out, float32(*n))
+	}
+	return out, nil
+}

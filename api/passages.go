@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"refold/domain/knowledge"
@@ -17,13 +16,14 @@ type Search struct {
 	Tenant string
 	Scope  tool.Scope // the zero value finds nothing
 	Query  string
-	Vector []float32        // of the query, nil = it is made if there is a model
+	Vector []float32        // of the query, nil = it is made if there is a model; refused if its length is wrong
 	Kinds  []knowledge.Kind // nil = all that are searched
 	Limit  int              // 1 to MaxPassages
 	// What is below a threshold is left out; 0 = nothing is. The unit of
 	// VectorThreshold is the cosine.
 	VectorThreshold, KeywordThreshold float64
 	NoKeywords, NoVectors             bool
+	Recommended                       bool // only FAQ entries that are recommended
 }
 
 // MaxPassages is how many passages a search gives at most.
@@ -105,7 +105,7 @@ func (a *API) searched(r *http.Request, s Search) ([]passageJSON, error) {
 func (a *API) find(r *http.Request, s *Search) ([]Passage, error) {
 	s.Tenant = tenant(r)
 	switch {
-	case strings.TrimSpace(s.Query) == "":
+	case blank(s.Query):
 		return nil, invalid("the query is empty")
 	case utf8.RuneCountInString(s.Query) > knowledge.MaxQuery:
 		return nil, invalid("the query has more than " + itoa(knowledge.MaxQuery) + " characters")

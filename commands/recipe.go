@@ -13,7 +13,7 @@ func (c *Commands) recipe(tenant string, b knowledge.Base, process json.RawMessa
 	r := knowledge.Recipe{Parser: knowledge.Parsing, Chunker: knowledge.Cutting + "." + knowledge.Mentions, Chunking: b.Settings.Chunking,
 		Vector: b.Settings.Strategy.Vector, Embedding: b.Settings.Embedding}
 	if b.Settings.FAQ != nil {
-		r.FAQ = b.Settings.FAQ.Index
+		r.FAQ, r.Separate = b.Settings.FAQ.Index, b.Settings.FAQ.Question == knowledge.Separate
 	}
 	if c.Vectors != nil && r.Vector {
 		r.Vectors = c.Vectors(tenant, r.Embedding)

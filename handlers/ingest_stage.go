@@ -287,8 +287,11 @@ func (st *stage) chunk(ctx context.Context) (knowledge.Event, error) {
 func (st *stage) chunks(ctx context.Context) ([]knowledge.Chunk, error) {
 	var slices []knowledge.Slice
 	if f := st.s.FAQ; f != nil {
-		text := f.Text(st.s.Recipe.FAQ)
-		slices = []knowledge.Slice{{Kind: knowledge.FAQText, Parent: -1, End: utf8.RuneCountInString(text), Content: text, Tokens: st.g.counter().Count(text)}}
+		kind, parent := knowledge.FAQText, -1
+		for _, text := range f.Units(st.s.Recipe) {
+			slices = append(slices, knowledge.Slice{Kind: kind, Parent: parent, End: utf8.RuneCountInString(text), Content: text, Tokens: st.g.counter().Count(text)})
+			kind, parent = knowledge.FAQQuestion, 0
+		}
 	} else if err := st.getJSON(ctx, st.s.Chunked.Slices, &slices); err != nil {
 		return nil, err
 	}
@@ -303,7 +306,11 @@ func (st *stage) index(ctx context.Context) (knowledge.Event, error) {
 	err = st.patient(ctx, func() error {
 		return st.g.Index.Put(ctx, st.s.Entry(st.tenant, st.claim.Revision), chunks)
 	})
-	return knowledge.Indexed{Revision: st.claim.Revision, Chunks: len(chunks), Change: st.s.Changes, At: st.now()}, err
+	count := len(chunks)
+	if st.s.FAQ != nil { // other ways to ask it are no chunks that people see
+		count = 1
+	}
+	return knowledge.Indexed{Revision: st.claim.Revision, Chunks: count, Change: st.s.Changes, At: st.now()}, err
 }
 
 // sync tells the index what has changed beside the content.

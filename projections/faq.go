@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +27,43 @@ type FAQEntry struct {
 // base, number, asked (the question as it is compared with others, see
 // knowledge.SameQuestion), question, similar, answers and text (all of them), in
 // lower case and cut, tags (ids, each between spaces), enabled, recommended,
-// created_at and updated_at (unix microseconds).
-var FAQEntries = Projection{Name: "faq_entries", Version: 1, Filter: event.Filter{Categories: []string{knowledge.Category}}, Fold: foldFAQ}
+// created_at and updated_at (unix microseconds). AskedCollection has who asks what.
+var FAQEntries = Projection{Name: "faq_entries", Version: 2, Filter: event.Filter{Categories: []string{knowledge.Category}}, Fold: foldFAQ}
+
+// AskedCollection has an Asked for every question of an entry, standard or
+// similar, under AskedID.
+const AskedCollection = "asked"
+
+// Asked are the numbers of the entries that ask one question.
+type Asked struct {
+	Entries []int64 `json:"entries"`
+}
+
+// AskedID names the document of a question in a base, in whatever spelling that
+// knowledge.SameQuestion makes the same.
+func AskedID(base, question string) string {
+	return base + " " + knowledge.Digest(knowledge.SameQuestion(question))
+}
+
+// asks records that an entry asks its questions, or no longer does.
+func asks(v *View, tenant string, q *FAQEntry, does bool) {
+	for _, question := range q.Asked() {
+		id := AskedID(q.Base, question)
+		a := Get[Asked](v, AskedCollection, tenant, id)
+		if a == nil {
+			a = &Asked{}
+		}
+		a.Entries = slices.DeleteFunc(a.Entries, func(n int64) bool { return n == q.ID })
+		if does {
+			a.Entries = append(a.Entries, q.ID)
+		}
+		if len(a.Entries) == 0 {
+			Remove(v, AskedCollection, tenant, id)
+		} else {
+			Put(v, AskedCollection, tenant, id, a, nil)
+		}
+	}
+}
 
 // maxEntryText is how much of the texts of an entry can be found, in runes.
 const maxEntryText = 4000
@@ -42,9 +78,12 @@ func foldFAQ(v *View, f Fact) {
 		}
 		q = &FAQEntry{FAQ: *e.FAQ, Document: id, Base: e.Base, Chunk: knowledge.ChunkID(id, 1, 0), Tags: e.Tags, Disabled: e.Disabled, Mode: e.Recipe.FAQ,
 			Import: e.Import, CreatedAt: e.At, UpdatedAt: e.At}
+		asks(v, tenant, q, true)
 	case knowledge.ContentReplaced:
 		if q = Get[FAQEntry](v, "", tenant, id); q != nil && e.FAQ != nil {
+			asks(v, tenant, q, false)
 			q.FAQ, q.Chunk, q.Mode, q.UpdatedAt = *e.FAQ, knowledge.ChunkID(id, e.Revision, 0), e.Recipe.FAQ, e.At
+			asks(v, tenant, q, true)
 		}
 	case knowledge.ReparseRequested:
 		if q = Get[FAQEntry](v, "", tenant, id); q != nil {
@@ -59,7 +98,8 @@ func foldFAQ(v *View, f Fact) {
 			q.Tags, q.UpdatedAt = e.Tags, e.At
 		}
 	case knowledge.DocumentDeleted:
-		if Get[FAQEntry](v, "", tenant, id) != nil {
+		if gone := Get[FAQEntry](v, "", tenant, id); gone != nil {
+			asks(v, tenant, gone, false)
 			Remove(v, "", tenant, id)
 		}
 	}

@@ -11,6 +11,7 @@ const (
 	TableSummary Kind = "table_summary" // what a table file holds
 	TableColumn  Kind = "table_column"  // what a column holds
 	FAQText      Kind = "faq"           // one FAQ entry
+	FAQQuestion  Kind = "faq_question"  // another way to ask it, found by itself; Parent is the entry's
 )
 
 // Searched tells whether chunks of the kind are found by searches. All can be

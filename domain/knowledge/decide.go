@@ -73,8 +73,8 @@ func decideAdd(s State, c Add) ([]Event, error) {
 	if runes(e.Description) > MaxDescription {
 		return nil, invalid("description_too_long", "the description has more than %d characters; shorten it", MaxDescription)
 	}
-	if e.FileName = line(e.FileName); runes(e.FileName) > MaxFileName || len(e.FileType) > 32 || len(e.Channel) > 32 {
-		return nil, invalid("bad_file_name", "the name of a file has at most %d characters, its type and the channel at most 32", MaxFileName)
+	if e.FileName = line(e.FileName); runes(e.FileName) > MaxFileName || runes(e.FileType) > MaxFileType || runes(e.Channel) > MaxChannel {
+		return nil, invalid("bad_file_name", "the name of a file has at most %d characters, its type and the channel at most %d", MaxFileName, MaxChannel)
 	}
 	if len(e.Tags) > MaxDocTags {
 		return nil, invalid("too_many_tags", "a document carries at most %d tags", MaxDocTags)
@@ -109,7 +109,7 @@ func decideAdd(s State, c Add) ([]Event, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.FAQ, e.Title, e.Content = &f, f.Question, f.content(e.Recipe.FAQ)
+		e.FAQ, e.Title, e.Content = &f, f.Question, f.content(e.Recipe)
 	default:
 		return nil, invalid("bad_type", "there are no documents of type %q", e.Origin)
 	}
@@ -161,7 +161,7 @@ func decideReplace(s State, c Replace) ([]Event, error) {
 		if f, err = f.plain(); err != nil {
 			return nil, err
 		}
-		e.FAQ, e.Content, e.Draft = &f, f.content(e.Recipe.FAQ), false
+		e.FAQ, e.Content, e.Draft = &f, f.content(e.Recipe), false
 	default:
 		return nil, ErrNotManual
 	}
@@ -196,7 +196,7 @@ func decideReparse(s State, c Reparse) ([]Event, error) {
 // what it is or is becoming.
 func (s State) stands(r Recipe) bool {
 	return s.Failed == nil && !s.Cancelled && len(s.Edits) == 0 && s.Recipe.Parser == r.Parser && s.Recipe.Chunker == r.Chunker &&
-		s.Recipe.FAQ == r.FAQ && s.Recipe.Vector == r.Vector && s.Recipe.Chunking.same(r.Chunking) && s.vectors() == r.vectors()
+		s.Recipe.FAQ == r.FAQ && s.Recipe.Separate == r.Separate && s.Recipe.Vector == r.Vector && s.Recipe.Chunking.same(r.Chunking) && s.vectors() == r.vectors()
 }
 
 // vectors is what the vectors of the revision are called, or will be.

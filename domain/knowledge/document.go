@@ -9,6 +9,8 @@ import (
 const (
 	MaxTitle       = 500
 	MaxFileName    = 255
+	MaxFileType    = 32
+	MaxChannel     = 32
 	MaxManual      = 200_000
 	MaxManualBytes = 4 * MaxManual
 	MaxFolder      = 1024
@@ -59,6 +61,7 @@ type Recipe struct {
 	Embedding string   `json:"embedding_model,omitempty"` // configured name, "" = the default one
 	Vectors   string   `json:"vectors,omitempty"`         // what the model's vectors are called; "" if there was none
 	FAQ       string   `json:"faq,omitempty"`             // index mode, of FAQ entries
+	Separate  bool     `json:"faq_separate,omitempty"`    // every question of an entry is found by itself
 }
 
 // Versions of the rules that turn files into text and text into pieces. Whoever

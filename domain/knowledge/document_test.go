@@ -3,6 +3,7 @@ package knowledge_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -504,7 +505,9 @@ func TestEntries_HaveLimits(t *testing.T) {
 	ok.ID = 7
 	added.FAQ = &ok
 	s := given(t).When(knowledge.Add{DocumentAdded: added}).State()
-	if s.Title != "Why?" || len(s.FAQ.Similar) != 1 || s.FAQ.Text(knowledge.QuestionOnly) != "Why?\nHow?" || s.FAQ.Text("") != "Why?\nHow?\na" {
+	if s.Title != "Why?" || len(s.FAQ.Similar) != 1 || !slices.Equal(s.FAQ.Units(knowledge.Recipe{FAQ: knowledge.QuestionOnly}), []string{"Why?\nHow?"}) ||
+		!slices.Equal(s.FAQ.Units(knowledge.Recipe{}), []string{"Why?\nHow?\na"}) || !slices.Equal(s.FAQ.Units(knowledge.Recipe{Separate: true}), []string{"Why?\na", "How?"}) ||
+		!slices.Equal(s.FAQ.Asked(), []string{"why", "how"}) {
 		t.Fatalf("%+v", s.FAQ)
 	}
 }

@@ -72,7 +72,7 @@ func (s State) begin(revision int, r Recipe, same bool, at time.Time) State {
 	if same = same && s.Recipe.Parser == r.Parser; !same {
 		s.Parsed = nil
 	}
-	if same = same && s.Recipe.Chunker == r.Chunker && s.Recipe.FAQ == r.FAQ && s.Recipe.Chunking.same(r.Chunking); !same {
+	if same = same && s.Recipe.Chunker == r.Chunker && s.Recipe.FAQ == r.FAQ && s.Recipe.Separate == r.Separate && s.Recipe.Chunking.same(r.Chunking); !same {
 		s.Chunked = nil
 	}
 	if same = same && s.Embedded != nil && s.Recipe.Vector == r.Vector && s.Embedded.Model == r.vectors(); !same {

@@ -102,17 +102,28 @@ func (f FAQ) Merge(o FAQ) FAQ {
 	return f
 }
 
-// Text is what searches find of an entry: its questions, and in the mode
-// QuestionAnswer its answers.
-func (f FAQ) Text(mode string) string {
-	lines := append([]string{f.Question}, f.Similar...)
-	if mode != QuestionOnly {
-		lines = append(lines, f.Answers...)
+// Units are what searches find of an entry. The first is the entry itself: its
+// questions, and in the mode QuestionAnswer its answers. Where questions are
+// separate it has the standard question only, and each other one is a unit that
+// follows.
+func (f FAQ) Units(r Recipe) []string {
+	first, rest := []string{f.Question}, f.Similar
+	if !r.Separate {
+		first, rest = append(first, f.Similar...), nil
 	}
-	return strings.Join(lines, "\n")
+	if r.FAQ != QuestionOnly {
+		first = append(first, f.Answers...)
+	}
+	return append([]string{strings.Join(first, "\n")}, rest...)
 }
 
-func (f FAQ) content(mode string) Blob {
-	t := f.Text(mode)
+// Asked are the questions that an entry answers, as they are compared with those
+// of others (SameQuestion), each once.
+func (f FAQ) Asked() []string {
+	return distinct(append([]string{f.Question}, f.Similar...), SameQuestion, "")
+}
+
+func (f FAQ) content(r Recipe) Blob {
+	t := strings.Join(f.Units(r), "\n")
 	return Blob{Digest: Digest(t), Size: int64(len(t))}
 }

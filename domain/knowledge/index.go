@@ -128,9 +128,10 @@ func (q Query) Normal() Query {
 	return q
 }
 
-// Wants tells whether chunks of a kind are looked for.
+// Wants tells whether chunks of a kind are looked for. Who wants FAQ entries wants
+// every way to ask them.
 func (q Query) Wants(k Kind) bool {
-	return k.Searched() && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k))
+	return k.Searched() && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k) || k == FAQQuestion && slices.Contains(q.Kinds, FAQText))
 }
 
 // Check refuses what no index can hold: event.ErrInvalid.

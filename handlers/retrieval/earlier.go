@@ -46,6 +46,9 @@ func (s *searching) earlier(ctx context.Context, hits []Hit) ([]Hit, error) {
 	var more []Hit
 	for _, f := range found {
 		forbidden := f.FAQ != nil && slices.ContainsFunc(s.req.Queries, func(q string) bool { return forbids(f.FAQ, q) })
+		if s.req.Recommended && (f.FAQ == nil || !f.FAQ.Recommended) {
+			continue
+		}
 		if f.Chunk.Disabled || f.Entry.Disabled || forbidden || !s.query().Wants(f.Kind) || !s.req.Scope.Holds(f.Entry.Base, f.Entry.Document) {
 			continue
 		}

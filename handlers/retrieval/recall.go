@@ -70,11 +70,17 @@ func (s *searching) recall(ctx context.Context) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.entries(ctx, lists); err != nil {
+		return nil, err
+	}
 	found := s.fuse(lists)
 	if !s.req.Expand || len(words) == 0 || len(found) >= max(1, s.req.TopK/2) {
 		return found, nil
 	}
 	more, err := s.expand(ctx, words)
+	if err == nil {
+		err = s.entries(ctx, more)
+	}
 	if err != nil || len(more) == 0 {
 		return found, err
 	}
@@ -87,6 +93,10 @@ func (s *searching) embed(ctx context.Context, groups []*group, words []string) 
 	var wg sync.WaitGroup
 	errs := make([]error, len(groups))
 	for i, g := range groups {
+		if s.req.Vector != nil {
+			g.vectors = [][]float32{s.req.Vector}
+			continue
+		}
 		wg.Go(func() {
 			v, err := g.embedder.Embed(ctx, s.req.Queries)
 			if err == nil && len(v) != len(s.req.Queries) {
@@ -164,6 +174,49 @@ func (s *searching) expand(ctx context.Context, words []string) ([]list, error) 
 	return lists, do(jobs, expandFanOut)
 }
 
+// entries puts FAQ entries in place of the questions that were found of them, each
+// once in a list, and leaves out what is not recommended where that is asked for.
+func (s *searching) entries(ctx context.Context, lists []list) error {
+	var ids []string
+	for _, l := range lists {
+		for _, h := range l.hits {
+			if h.Kind == knowledge.FAQQuestion && !slices.Contains(ids, h.Parent) {
+				ids = append(ids, h.Parent)
+			}
+		}
+	}
+	known := map[string]knowledge.Found{}
+	if len(ids) > 0 {
+		found, err := s.r.Index.Chunks(ctx, s.req.Tenant, ids...)
+		if err != nil {
+			return fmt.Errorf("read FAQ entries: %w", err)
+		}
+		for _, f := range found {
+			if !f.Chunk.Disabled && !f.Entry.Disabled {
+				known[f.ID] = f
+			}
+		}
+	}
+	for i := range lists {
+		seen := map[string]bool{}
+		lists[i].hits = slices.DeleteFunc(lists[i].hits, func(h knowledge.Hit) bool {
+			id, at := h.ID, h.FAQ
+			if h.Kind == knowledge.FAQQuestion {
+				id, at = h.Parent, known[h.Parent].FAQ
+			}
+			again := seen[id] || h.Kind == knowledge.FAQQuestion && at == nil || s.req.Recommended && (at == nil || !at.Recommended)
+			seen[id] = true
+			return again
+		})
+		for k, h := range lists[i].hits {
+			if h.Kind == knowledge.FAQQuestion {
+				lists[i].hits[k].Found = known[h.Parent]
+			}
+		}
+	}
+	return nil
+}
+
 // ask puts all questions to the index, some at a time.
 func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([]list, error) {
 	q := s.query()
@@ -175,6 +228,9 @@ func (s *searching) ask(ctx context.Context, groups []*group, words []string) ([
 		lists = append(lists, list{query: query, match: match, weight: weight})
 		jobs = append(jobs, func() error {
 			hits, err := find()
+			if match == MatchVector && s.req.Vector != nil && errors.Is(err, event.ErrInvalid) {
+				return ErrWrongVector
+			}
 			if errors.Is(err, knowledge.ErrNoVectors) || match == MatchVector && errors.Is(err, event.ErrInvalid) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -82,6 +82,11 @@ type Request struct {
 	tool.Retrieval
 	// NoKeywords and NoVectors leave one way out, NoRerank the judging of passages.
 	NoKeywords, NoVectors, NoRerank bool
+	// Vector is that of the one query, nil = it is made. What does not have the length
+	// of the vectors in scope is ErrWrongVector.
+	Vector []float32
+	// Recommended finds FAQ entries that are recommended, and nothing else.
+	Recommended bool
 	// Plain leaves out what stands around a passage.
 	Plain bool
 	// Earlier is evidence of earlier turns. Up to three passages of it that share
@@ -117,8 +122,11 @@ type Hit struct {
 // ErrNoQuery says that there is nothing to search for.
 var ErrNoQuery = errors.New("a search needs 1 to 5 questions")
 
+// ErrWrongVector says that the given vector does not fit those in scope.
+var ErrWrongVector = errors.New("the vector of the query has another length than those of what is searched")
+
 // Search finds passages. Models that fail are a note; errors are those of the
-// index, the context's, and ErrNoQuery.
+// index, the context's, ErrNoQuery and ErrWrongVector.
 func (r *Retriever) Search(ctx context.Context, req Request) (Results, error) {
 	if err := req.plain(); err != nil {
 		return Results{}, err

@@ -342,6 +342,58 @@ func TestFAQ(t *testing.T) {
 	}
 }
 
+// Where every question of an entry is found by itself, what is found is the entry,
+// once, and not by what is said elsewhere in it.
+func TestFAQ_Separate(t *testing.T) {
+	l := newLibrary(t)
+	f := knowledge.FAQ{ID: 1, Question: "When do you open?", Similar: []string{"opening hours", "hours of work"}, Answers: []string{"At nine."}, Negative: []string{"work hours"}}
+	entry := knowledge.ChunkID("faq", 1, 0)
+	l.put("b", "faq", knowledge.Chunk{Kind: knowledge.FAQText, Content: "When do you open?\nAt nine.", FAQ: &f},
+		knowledge.Chunk{Kind: knowledge.FAQQuestion, Content: f.Similar[0], Parent: entry}, knowledge.Chunk{Kind: knowledge.FAQQuestion, Content: f.Similar[1], Parent: entry})
+	g := knowledge.FAQ{ID: 2, Question: "Where are you?", Answers: []string{"Here, at all hours."}, Recommended: true}
+	l.put("b", "other", knowledge.Chunk{Kind: knowledge.FAQText, Content: "Where are you?\nHere, at all hours.", FAQ: &g})
+	for _, req := range []retrieval.Request{{Queries: []string{"opening hours?"}}, {Queries: []string{"opening hours?"}, Kinds: []knowledge.Kind{knowledge.FAQText}}} {
+		got := l.search(req)
+		if documents(got) != "faq/0" || got.Hits[0].Chunk.ID != entry || got.Hits[0].FAQ == nil || got.Direct == nil {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := l.search(retrieval.Request{Queries: []string{"hours"}, Retrieval: tool.Retrieval{KeywordThreshold: -1}}); documents(got) != "faq/0 other/0" {
+		t.Errorf("got %s", documents(got))
+	}
+	if got := l.search(retrieval.Request{Queries: []string{"hours"}, Recommended: true}); documents(got) != "other/0" {
+		t.Errorf("recommended: %s", documents(got))
+	}
+	if got := l.search(retrieval.Request{Queries: []string{"work hours"}}); documents(got) == "faq/0" {
+		t.Errorf("what the entry must not answer: %s", documents(got))
+	}
+	if err := l.Index.Edit(t.Context(), "1", knowledge.Chunk{ID: entry, Content: "x", Edition: 1, Disabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.search(retrieval.Request{Queries: []string{"opening hours"}, Retrieval: tool.Retrieval{KeywordThreshold: 1}}); len(got.Hits) > 0 && got.Hits[0].Entry.Document == "faq" {
+		t.Errorf("an entry out of sight: %s", documents(got))
+	}
+}
+
+// A vector that is given is used as it is, or refused.
+func TestGivenVector(t *testing.T) {
+	l := newLibrary(t)
+	l.put("b", "car", text("vehicles"))
+	if err := l.Index.Embed(t.Context(), "1", "m", map[string][]float32{knowledge.Digest("vehicles"): {1, 0}}); err != nil {
+		t.Fatal(err)
+	}
+	l.Embedder = func(string, string) handlers.Embedder {
+		return &embedder{name: "m", err: errors.New("must not be asked")}
+	}
+	if got := l.search(retrieval.Request{Queries: []string{"auto"}, Vector: []float32{2, 0}}); documents(got) != "car/0" || got.Hits[0].Match != retrieval.MatchVector {
+		t.Errorf("got %s", documents(got))
+	}
+	_, err := l.Search(t.Context(), retrieval.Request{Tenant: "1", Scope: l.scope, Queries: []string{"auto"}, Vector: []float32{1, 0, 0}})
+	if !errors.Is(err, retrieval.ErrWrongVector) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestNothingTwice(t *testing.T) {
 	l := newLibrary(t)
 	same := "The refund of travel expenses takes five working days after the form has been approved by the manager in charge."

@@ -136,9 +136,21 @@ type grepping struct {
 	total     int             // passages that fit
 	read      int             // bytes looked through
 	cut       bool
+	entry     knowledge.Found // the FAQ entry whose other questions follow
 }
 
 func (g *grepping) take(f knowledge.Found) bool {
+	switch f.Kind {
+	case knowledge.FAQText:
+		g.entry = f
+	case knowledge.FAQQuestion: // is shown as its entry, once
+		if g.entry.Chunk.ID != f.Parent || g.same[f.Parent] || !g.pattern.MatchString(f.Content) {
+			return true
+		}
+		question := f.Content
+		f = g.entry
+		f.Content = question
+	}
 	d := g.documents[f.Entry.Document]
 	if d == nil {
 		d = &grepDocument{Document: f.Entry.Document, Base: f.Entry.Base, Title: f.Title, InTitle: g.pattern.MatchString(f.Title), Counts: map[string]int{}}
@@ -182,6 +194,9 @@ func (g *grepping) take(f knowledge.Found) bool {
 		return true // of a document whose title fits, its beginning stands for all
 	}
 	g.total++
+	if f.FAQ != nil {
+		g.same[f.Chunk.ID] = true
+	}
 	if key := strings.Join(strings.Fields(f.Content), " "); g.same[key] {
 		return true
 	} else if len(g.matches) < grepKept {

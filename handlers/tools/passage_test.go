@@ -85,6 +85,26 @@ func clean(t *testing.T, what string, r tool.Result) {
 	}
 }
 
+// The other questions of an entry show the entry, once.
+func TestGrepChunks_SeparateQuestions(t *testing.T) {
+	x := &memory.Index{}
+	entry := knowledge.FAQ{ID: 7, Question: "When do you open?", Similar: []string{"opening hours", "hours of work"}, Answers: []string{"At nine."}}
+	chunk := func(i int, kind knowledge.Kind, content, parent string, f *knowledge.FAQ) knowledge.Chunk {
+		return knowledge.Chunk{ID: fmt.Sprint("faq-", i), Base: "f", Document: "faq", Revision: 1, Index: i, Kind: kind, Content: content, Parent: parent, FAQ: f}
+	}
+	if err := x.Put(t.Context(), knowledge.Entry{Tenant: "acme", Base: "f", Document: "faq", Revision: 1, Title: entry.Question}, []knowledge.Chunk{
+		chunk(0, knowledge.FAQText, "When do you open?\nAt nine.", "", &entry), chunk(1, knowledge.FAQQuestion, "opening hours", "faq-0", nil), chunk(2, knowledge.FAQQuestion, "hours of work", "faq-0", nil)}); err != nil {
+		t.Fatal(err)
+	}
+	got := call(t, &GrepChunks{Index: x}, `{"query":"hours|nine"}`)
+	if strings.Count(got.Output, "<faq rank=") != 1 || !strings.Contains(got.Output, `faq_id="faq-0"`) || strings.Contains(got.Output, "<chunk") {
+		t.Errorf("nine: %s", got.Output)
+	}
+	if got := call(t, &GrepChunks{Index: x}, `{"query":"hours"}`); strings.Count(got.Output, `faq_id="faq-0"`) != 1 || strings.Contains(got.Output, "faq-1") {
+		t.Errorf("hours: %s", got.Output)
+	}
+}
+
 func TestGrepChunks(t *testing.T) {
 	g := &GrepChunks{Index: shelf(t)}
 	got := call(t, g, `{"query":"leave|病假"}`)

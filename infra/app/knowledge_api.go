@@ -25,10 +25,14 @@ func (a *App) teach() {
 // search finds passages for people.
 func (a *App) search(ctx context.Context, s api.Search) ([]api.Passage, error) {
 	req := retrieval.Request{Tenant: s.Tenant, Scope: s.Scope, Queries: []string{s.Query}, Kinds: s.Kinds, NoKeywords: s.NoKeywords, NoVectors: s.NoVectors,
+		Vector: s.Vector, Recommended: s.Recommended,
 		Retrieval: tool.Retrieval{TopK: s.Limit, VectorThreshold: orNone(s.VectorThreshold), KeywordThreshold: orNone(s.KeywordThreshold), RerankThreshold: -1}}
 	found, err := a.retriever.Search(ctx, req)
 	if errors.Is(err, retrieval.ErrNoQuery) {
 		return nil, domain.Reject(domain.Invalid, "empty_query", "the query is empty; write what to look for")
+	}
+	if errors.Is(err, retrieval.ErrWrongVector) {
+		return nil, domain.Reject(domain.Invalid, "wrong_vector", "query_embedding has another length than the vectors of this knowledge base; make it with the base's embedding model, or leave it out")
 	}
 	out := make([]api.Passage, len(found.Hits))
 	for i, h := range found.Hits {

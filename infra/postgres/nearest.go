@@ -170,8 +170,8 @@ func wanted(q knowledge.Query) (out []string) {
 	if len(q.Kinds) > 0 {
 		out = []string{}
 	}
-	for _, k := range q.Kinds {
-		if k.Searched() && !slices.Contains(out, string(k)) {
+	for _, k := range append(slices.Clip(q.Kinds), knowledge.FAQQuestion) {
+		if len(q.Kinds) > 0 && q.Wants(k) && !slices.Contains(out, string(k)) {
 			out = append(out, string(k))
 		}
 	}

@@ -62,6 +62,11 @@ func TestFAQ(t *testing.T) {
 	if a := l.do(t, "POST", path+"/entry", map[string]any{"standard_question": "when do you open", "answers": []string{"Never."}}); a.status != 400 || !strings.Contains(a.body, "duplicate_question") {
 		t.Errorf("the same question again: %d %s", a.status, a.body)
 	}
+	for _, body := range []map[string]any{{"standard_question": "What are your hours", "answers": []string{"Never."}}, {"standard_question": "Hours?", "similar_questions": []string{"when do you OPEN"}, "answers": []string{"Never."}}} {
+		if a := l.do(t, "POST", path+"/entry", body); a.status != 400 || !strings.Contains(a.body, "duplicate_question") {
+			t.Errorf("a question that is asked by another: %d %s", a.status, a.body)
+		}
+	}
 	again := l.with("Idempotency-Key", "k")
 	first := again.do(t, "POST", path+"/entry", map[string]any{"standard_question": "What is an anvil?", "answers": []string{"Iron."}})
 	if second := again.do(t, "POST", path+"/entry", map[string]any{"standard_question": "What is an anvil?", "answers": []string{"Iron."}}); first.status != 200 || first.body != second.body {
@@ -76,6 +81,9 @@ func TestFAQ(t *testing.T) {
 	l.do(t, "GET", path+"/entries/x", nil).refused(t, 400, 1000, "bad_request", "a number")
 	l.do(t, "GET", path+"/entries/7", nil).refused(t, 404, 1003, "knowledge_not_found", "")
 	l.do(t, "POST", one+"/similar-questions", map[string]any{"similar_questions": []string{"Opening time?"}}).data(t, 200, &e)
+	if a := l.do(t, "POST", one+"/similar-questions", map[string]any{"similar_questions": []string{"what is an anvil"}}); a.status != 400 || !strings.Contains(a.body, "duplicate_question") {
+		t.Errorf("a question that is asked by another: %d %s", a.status, a.body)
+	}
 	if len(e.Similar) != 2 {
 		t.Errorf("%+v", e)
 	}
@@ -110,6 +118,52 @@ func TestFAQ(t *testing.T) {
 	l.do(t, "GET", one, nil).refused(t, 404, 1003, "knowledge_not_found", "")
 	docs := l.newBase(t, "Docs", "")
 	l.do(t, "GET", "/api/v1/knowledge-bases/"+docs+"/faq/entries", nil).refused(t, 400, 1000, "wrong_knowledge_base_type", "")
+}
+
+// TestFAQ_Separate: every question is found by itself, and a search may ask for
+// what is recommended only.
+func TestFAQ_Separate(t *testing.T) {
+	l := newLab(t, nil)
+	var base struct{ ID string }
+	l.do(t, "POST", "/api/v1/knowledge-bases", map[string]any{"name": "Questions", "type": "faq", "faq_config": map[string]any{"question_index_mode": "separate"}}).data(t, 201, &base)
+	path := "/api/v1/knowledge-bases/" + base.ID
+	var e faqEntry
+	l.do(t, "POST", path+"/faq/entry", map[string]any{"standard_question": "When do you open?", "similar_questions": []string{"opening hours", "business times"}, "answers": []string{"At nine."}}).data(t, 200, &e)
+	l.settled(t, e.Document)
+	var found []struct {
+		ID       string
+		Document string `json:"knowledge_id"`
+		Kind     string `json:"chunk_type"`
+	}
+	ask := func(more map[string]any) int {
+		t.Helper()
+		body := map[string]any{"query_text": "business times", "match_count": -1}
+		for k, v := range more {
+			body[k] = v
+		}
+		l.do(t, "POST", path+"/hybrid-search", body).data(t, 200, &found)
+		return len(found)
+	}
+	if ask(nil) != 1 || found[0].Document != e.Document || found[0].Kind != "faq" || ask(map[string]any{"only_recommended": true}) != 1 {
+		t.Errorf("found %+v", found)
+	}
+	l.do(t, "PUT", path+"/faq/entries/fields", map[string]any{"by_id": map[string]any{fmt.Sprint(e.ID): map[string]any{"is_recommended": false}}})
+	l.settled(t, e.Document)
+	if ask(map[string]any{"only_recommended": true}) != 0 || ask(nil) != 1 {
+		t.Errorf("found %+v", found)
+	}
+	var rows []faqEntry
+	l.do(t, "POST", path+"/faq/search", map[string]any{"query_text": "opening hours"}).data(t, 200, &rows)
+	if len(rows) != 1 || rows[0].Matched != "opening hours" {
+		t.Errorf("found %+v", rows)
+	}
+	var b struct {
+		Chunks int `json:"chunk_count"`
+	}
+	l.do(t, "GET", path, nil).data(t, 200, &b)
+	if b.Chunks != 1 {
+		t.Errorf("%d chunks", b.Chunks)
+	}
 }
 
 // TestFAQ_Import: a list is imported in the background, found, and exported.

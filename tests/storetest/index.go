@@ -377,6 +377,7 @@ func testIndexFilters(t *testing.T, s *shelves) {
 	s.ok(s.x.Put(t.Context(), d2, s.chunks(d2, "needle five")))
 	d3 := s.entry("part", "")
 	c3 := s.chunks(d3, "needle six", "needle seven")
+	c3[0].Kind, c3[0].Parent = knowledge.FAQQuestion, c[3].ID
 	c3[1].Disabled = true
 	d3.Tags = []string{"green", "blue"}
 	s.ok(s.x.Put(t.Context(), d3, c3))
@@ -397,8 +398,8 @@ func testIndexFilters(t *testing.T, s *shelves) {
 		}
 	}
 	both("kinds/0 kinds/2 kinds/3 part/0", func(q *knowledge.Query) {})
-	both("kinds/0 part/0", func(q *knowledge.Query) { q.Kinds = []knowledge.Kind{knowledge.Text} })
-	both("kinds/2 kinds/3", func(q *knowledge.Query) { q.Kinds = []knowledge.Kind{knowledge.FAQText, knowledge.Summary} })
+	both("kinds/0", func(q *knowledge.Query) { q.Kinds = []knowledge.Kind{knowledge.Text} })
+	both("kinds/2 kinds/3 part/0", func(q *knowledge.Query) { q.Kinds = []knowledge.Kind{knowledge.FAQText, knowledge.Summary} })
 	both("", func(q *knowledge.Query) { q.Kinds = []knowledge.Kind{knowledge.ParentText} })
 	both("kinds/0 kinds/2 kinds/3", func(q *knowledge.Query) { q.Tags = []string{"red"} })
 	both("kinds/0 kinds/2 kinds/3 part/0", func(q *knowledge.Query) { q.Tags = []string{"blue", "red"} })
