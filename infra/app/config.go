@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"refold/domain/tool"
 	"refold/handlers"
+	"refold/infra/web"
 )
 
 // Config is everything that a Refold process is started with. The zero value
@@ -36,8 +36,8 @@ type Config struct {
 	// MaxUpload is the largest file for a knowledge base, in bytes; 0 =
 	// api.DefaultUpload.
 	MaxUpload int64
-	// AllowNet are ranges (CIDR) that addresses which come from people or models may
-	// lie in although they are not public.
+	// AllowNet are ranges (CIDR, or CIDR:PORT) that addresses which come from people
+	// or models may lie in although they are not public.
 	AllowNet []string
 	// Embeddings make vectors of texts, Rerankers judge passages; the first is the
 	// default. Without any, search is by words.
@@ -227,14 +227,14 @@ func (c *Config) readFile(path string) error {
 }
 
 // allowed reads AllowNet.
-func (c *Config) allowed() ([]netip.Prefix, error) {
-	var out []netip.Prefix
+func (c *Config) allowed() ([]web.Range, error) {
+	var out []web.Range
 	for _, text := range c.AllowNet {
-		p, err := netip.ParsePrefix(text)
+		r, err := web.ParseRange(text)
 		if err != nil {
-			return nil, configError(fmt.Errorf("--allow-net %q is no range of addresses; write one such as 10.1.0.0/16", text))
+			return nil, configError(fmt.Errorf("--allow-net %q is no range of addresses; write one such as 10.1.0.0/16, or 10.1.0.0/16:3000 for another port than those of pages", text))
 		}
-		out = append(out, p)
+		out = append(out, r)
 	}
 	return out, nil
 }

@@ -21,7 +21,7 @@ type Serve struct {
 	Chat   string   `help:"Messages to agents that one key may send, likewise." env:"REFOLD_CHAT_RATE" name:"chat-rate" placeholder:"N/s"`
 	Upload int      `help:"Largest file for a knowledge base, in MiB, at most 100; 0 = 50." env:"REFOLD_MAX_UPLOAD" name:"max-upload" placeholder:"MIB"`
 	Level  string   `help:"What is logged: debug, info (a line for each request), warn or error." enum:"debug,info,warn,error" default:"info" env:"REFOLD_LOG_LEVEL" name:"log-level"`
-	Allow  []string `help:"Range of addresses (CIDR) that links from people or models may lead to although it is not public; repeatable." name:"allow-net" placeholder:"CIDR"`
+	Allow  []string `help:"Range of addresses (CIDR, or CIDR:PORT for a port that is none of pages) that links from people or models may lead to although it is not public; repeatable." name:"allow-net" placeholder:"CIDR"`
 	Sample bool     `help:"Begin a fresh record with a sample knowledge base: the handbook of this program."`
 	Quiet  bool     `help:"Log errors only, like --log-level error."`
 	ModelFlags

@@ -3,6 +3,9 @@ package web
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // refused are the ranges that no request goes to: what is not the public
@@ -50,10 +53,8 @@ var refused = []struct {
 // global is all of IPv6 that is given out to networks so far.
 var global = netip.MustParsePrefix("2000::/3")
 
-// refusal says why an address must not be reached, "" if it may. What the
-// operator allows may be reached whatever the table says, but not by an address
-// with a zone.
-func refusal(a netip.Addr, allow []netip.Prefix) string {
+// refusal says why an address is not public, "" if it is.
+func refusal(a netip.Addr) string {
 	if !a.IsValid() {
 		return "is no address"
 	}
@@ -61,11 +62,6 @@ func refusal(a netip.Addr, allow []netip.Prefix) string {
 		return "names an interface of this machine"
 	}
 	a = a.Unmap()
-	for _, p := range allow {
-		if p.Contains(a) {
-			return ""
-		}
-	}
 	for _, r := range refused {
 		if r.prefix.Contains(a) {
 			return fmt.Sprintf("is %s, not public", r.what)
@@ -75,4 +71,27 @@ func refusal(a netip.Addr, allow []netip.Prefix) string {
 		return "is not a public address"
 	}
 	return ""
+}
+
+// Range is what an operator opens although it is not public.
+type Range struct {
+	Prefix netip.Prefix
+	Port   uint16 // the only one, 0 = those that pages are served on
+}
+
+// ParseRange reads CIDR or CIDR:PORT, such as 10.1.0.0/16 and fd00::/8:3000.
+func ParseRange(text string) (r Range, err error) {
+	if i := strings.LastIndexByte(text, ':'); i > strings.IndexByte(text, '/') {
+		port, err := strconv.ParseUint(text[i+1:], 10, 16)
+		if err != nil || port == 0 {
+			return r, fmt.Errorf("%q is no port", text[i+1:])
+		}
+		r.Port, text = uint16(port), text[:i]
+	}
+	r.Prefix, err = netip.ParsePrefix(text)
+	return r, err
+}
+
+func (r Range) opens(a netip.Addr, port uint16, ports []uint16) bool {
+	return r.Prefix.Contains(a) && (r.Port == port || r.Port == 0 && slices.Contains(ports, port))
 }

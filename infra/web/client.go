@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,12 +28,12 @@ const (
 
 // Options of New. The zero value reaches the public web.
 type Options struct {
-	AllowNet []netip.Prefix // ranges that may be reached although they are not public
-	Ports    []uint16       // nil = DefaultPorts
-	MaxPage  int64          // bytes of a page after inflation, 0 = DefaultMaxPage
-	Timeout  time.Duration  // of one page, 0 = DefaultTimeout
-	Agent    string         // User-Agent, "" = "Refold"
-	Rate     float64        // requests a second to one host, 0 = 2; negative = no limit
+	AllowNet []Range       // ranges that may be reached although they are not public
+	Ports    []uint16      // nil = DefaultPorts
+	MaxPage  int64         // bytes of a page after inflation, 0 = DefaultMaxPage
+	Timeout  time.Duration // of one page, 0 = DefaultTimeout
+	Agent    string        // User-Agent, "" = "Refold"
+	Rate     float64       // requests a second to one host, 0 = 2; negative = no limit
 
 	Resolver Resolver // nil = the system's
 	// Dial connects to an address that was checked; nil = the system's, which is

@@ -22,7 +22,7 @@ type Resolver interface {
 
 // guard decides what may be reached, and connects.
 type guard struct {
-	allow    []netip.Prefix
+	allow    []Range
 	ports    []uint16
 	resolver Resolver
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
@@ -55,34 +55,49 @@ func (e *unreachable) Error() string { return e.why }
 // check looks at a URL before anything is sent: scheme, host, port, and the
 // address where the host is one.
 func (g *guard) check(u *url.URL) error {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	text := u.Port()
+	if text == "" {
+		text = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	if err := g.checkPort(port); err != nil {
+	port, err := readPort(text)
+	if err != nil {
 		return err
 	}
 	if a, ok := literal(u.Hostname()); ok {
-		return g.checkAddr(a)
+		return g.checkAddr(a, port)
+	}
+	if !slices.Contains(g.ports, port) && !slices.ContainsFunc(g.allow, func(r Range) bool { return r.Port == port }) {
+		return badPort(port)
 	}
 	return nil
 }
 
-func (g *guard) checkPort(port string) error {
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || !slices.Contains(g.ports, uint16(n)) {
-		return &unreachable{fmt.Sprintf("port %s is not one that pages are served on", port)}
+func readPort(text string) (uint16, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, &unreachable{fmt.Sprintf("%q is no port", text)}
 	}
-	return nil
+	return uint16(n), nil
 }
 
-func (g *guard) checkAddr(a netip.Addr) error {
-	if why := refusal(a, g.allow); why != "" {
-		return &unreachable{fmt.Sprintf("the address %s %s", a, why)}
+func badPort(port uint16) error {
+	return &unreachable{fmt.Sprintf("port %d is not one that public pages are served on (80, 443, 8080, 8443); an operator opens it for a range of addresses with --allow-net CIDR:%[1]d", port)}
+}
+
+// checkAddr refuses an address with its port, unless it is public or opened.
+func (g *guard) checkAddr(a netip.Addr, port uint16) error {
+	opened := a.Zone() == "" && slices.ContainsFunc(g.allow, func(r Range) bool { return r.opens(a.Unmap(), port, g.ports) })
+	if opened {
+		return nil
 	}
-	a = a.Unmap()
-	if slices.Contains(g.own(), a) && !slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(a) }) {
+	if why := refusal(a); why != "" {
+		return &unreachable{fmt.Sprintf("the address %s %s; an operator opens a range of addresses with --allow-net", a, why)}
+	}
+	if slices.Contains(g.own(), a.Unmap()) {
 		return &unreachable{fmt.Sprintf("the address %s is this machine's own", a)}
+	}
+	if !slices.Contains(g.ports, port) {
+		return badPort(port)
 	}
 	return nil
 }
@@ -105,11 +120,12 @@ func literal(host string) (netip.Addr, bool) {
 // connect looks a name up once, refuses it if any of its addresses may not be
 // reached, and connects to one that was checked.
 func (g *guard) connect(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
+	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if err := g.checkPort(port); err != nil {
+	port, err := readPort(text)
+	if err != nil {
 		return nil, err
 	}
 	addrs := []netip.Addr{}
@@ -122,14 +138,14 @@ func (g *guard) connect(ctx context.Context, network, address string) (net.Conn,
 		return nil, &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
 	}
 	for _, a := range addrs {
-		if err := g.checkAddr(a); err != nil {
+		if err := g.checkAddr(a, port); err != nil {
 			return nil, err
 		}
 	}
 	const tries = 4
 	var failed error
 	for _, a := range addrs[:min(tries, len(addrs))] {
-		conn, err := g.dial(ctx, "tcp", net.JoinHostPort(a.Unmap().String(), port))
+		conn, err := g.dial(ctx, "tcp", net.JoinHostPort(a.Unmap().String(), text))
 		if err == nil {
 			return conn, nil
 		}
@@ -147,7 +163,7 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 	if err != nil {
 		return fmt.Errorf("connect to %s over %s: %w", address, network, err)
 	}
-	return g.checkAddr(at.Addr())
+	return g.checkAddr(at.Addr(), at.Port())
 }
 
 // ownAddresses are the addresses of this machine's interfaces: what listens on

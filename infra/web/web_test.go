@@ -85,7 +85,7 @@ func (n *internet) neverInner() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, d := range n.dialled {
-		if a := netip.MustParseAddrPort(d).Addr(); refusal(a, nil) != "" {
+		if a := netip.MustParseAddrPort(d).Addr(); refusal(a) != "" {
 			n.t.Errorf("%s was dialled", d)
 		}
 	}
@@ -208,6 +208,19 @@ func TestP72_NameResolvesToInnerAddress(t *testing.T) {
 	n.neverInner()
 }
 
+// opened reads ranges.
+func opened(t testing.TB, list ...string) (out []Range) {
+	t.Helper()
+	for _, text := range list {
+		r, err := ParseRange(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
 // The system's dialer looks at the address once more.
 func TestP72_ControlSeesTheRealAddress(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
@@ -217,7 +230,7 @@ func TestP72_ControlSeesTheRealAddress(t *testing.T) {
 	if conn, err := g.dial(t.Context(), "tcp", s.Listener.Addr().String()); !errors.As(err, &no) {
 		t.Fatalf("%v %v", conn, err)
 	}
-	g = newGuard(Options{AllowNet: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	g = newGuard(Options{AllowNet: opened(t, "127.0.0.0/8:"+s.Listener.Addr().String()[len("127.0.0.1:"):])})
 	conn, err := g.dial(t.Context(), "tcp", s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -246,19 +259,25 @@ func TestP73_MappedAndSpecialAddresses(t *testing.T) {
 		t.Errorf("dialled: %v", n.dialled)
 	}
 	for _, a := range []string{"93.184.216.34", "2606:4700::1111", "2a00:1450:4001::1", "1.1.1.1", "::ffff:1.1.1.1", "172.32.0.1", "100.128.0.1", "198.20.0.1"} {
-		if why := refusal(netip.MustParseAddr(a), nil); why != "" {
+		if why := refusal(netip.MustParseAddr(a)); why != "" {
 			t.Errorf("%s %s", a, why)
 		}
 	}
-	allow := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	for a, ok := range map[string]bool{"10.0.0.1": true, "::ffff:10.0.0.1": true, "11.0.0.1": true, "192.168.0.1": false, "64:ff9b::a00:1": false, "127.0.0.1": false} {
-		if (refusal(netip.MustParseAddr(a), allow) == "") != ok {
-			t.Errorf("with 10/8 allowed: %s", a)
+	g := newGuard(Options{AllowNet: opened(t, "10.0.0.0/8", "127.0.0.0/8:3000", "fd00::/8:3000")})
+	for at, ok := range map[string]bool{"10.0.0.1:80": true, "[::ffff:10.0.0.1]:8443": true, "11.0.0.1:443": true, "192.168.0.1:80": false, "[64:ff9b::a00:1]:80": false,
+		"10.0.0.1:3000": false, "11.0.0.1:3000": false, "127.0.0.1:80": false, "127.0.0.1:3000": true, "[::ffff:127.0.0.1]:3000": true, "[fd00::1]:3000": true, "[fd00::1%eth0]:3000": false} {
+		if a := netip.MustParseAddrPort(at); (g.checkAddr(a.Addr(), a.Port()) == nil) != ok {
+			t.Errorf("%s", at)
+		}
+	}
+	for _, text := range []string{"", "10.0.0.1", "10.0.0.0/8:", "10.0.0.0/8:0", "10.0.0.0/8:65536", "10.0.0.0/33", "fd00::", "fd00::/8:x"} {
+		if r, err := ParseRange(text); err == nil {
+			t.Errorf("%q is %+v", text, r)
 		}
 	}
 	own := newGuard(Options{})
 	own.own = func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("93.184.216.34")} }
-	if own.checkAddr(netip.MustParseAddr("::ffff:93.184.216.34")) == nil || own.checkAddr(netip.MustParseAddr("93.184.216.35")) != nil {
+	if own.checkAddr(netip.MustParseAddr("::ffff:93.184.216.34"), 80) == nil || own.checkAddr(netip.MustParseAddr("93.184.216.35"), 80) != nil {
 		t.Error("this machine's own public address can be reached")
 	}
 }
