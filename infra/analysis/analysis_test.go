@@ -227,6 +227,57 @@ func TestP66_NoWayOutOfTheEngine(t *testing.T) {
 	}
 }
 
+// No statement reads or changes a setting, by whatever name it goes about it.
+func TestDataAnalysis_NoConfiguration(t *testing.T) {
+	d := newDesk(t, analysis.Options{})
+	d.add(doc, "orders.csv", []byte(orders))
+	name := handlers.TableName(doc)
+	for _, sql := range []string{
+		"SELECT * FROM duckdb_settings()", "SELECT current_setting('memory_limit')", "SELECT Current_Setting ('memory_limit')", `SELECT "current_setting"('threads')`,
+		"SELECT system.main.current_setting('threads')", "SELECT * FROM system.main.duckdb_settings()", "FROM pg_settings", "FROM pg_catalog.pg_settings", "SELECT * FROM system.pg_catalog.pg_settings",
+		"PRAGMA database_list", "PRAGMA version", "PRAGMA show_tables", "PRAGMA table_info('" + name + "')", "SHOW VARIABLES", "SHOW DATABASES", "DESCRIBE pg_settings", "SUMMARIZE pg_settings",
+		"SELECT id FROM " + name + " WHERE current_setting('threads') = 1", "SELECT sum(id) OVER (ORDER BY current_setting('threads')) FROM " + name, "SELECT [x, current_setting('threads')] FROM (VALUES (1)) v(x)",
+		"SELECT list_transform([1], lambda x: current_setting('threads'))", "SELECT CASE WHEN true THEN getvariable('a') END", "SELECT (SELECT current_setting('threads'))",
+		"SELECT id FROM " + name + " ORDER BY current_setting('threads')", "SELECT id FROM " + name + " LIMIT (SELECT length(current_setting('threads')::VARCHAR))",
+		"SELECT * FROM query('FROM duckdb_settings()')", "SELECT * FROM query_table('pg_settings')", "SELECT * FROM query_table(['pg_settings'])", "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('FROM pg_settings'))",
+		"SELECT * FROM duckdb_functions()", "FROM duckdb_columns", "SELECT version()", "FROM pragma_version()", "SELECT * FROM pragma_user_agent()", "SELECT * FROM range((SELECT current_setting('threads')))",
+		"WITH pg_settings AS (SELECT * FROM pg_settings) SELECT * FROM pg_settings", "SELECT * FROM (WITH pg_settings AS (SELECT 1) FROM pg_settings) x, pg_settings", "WITH a AS (FROM pg_settings), pg_settings AS (SELECT 1) FROM a",
+		"WITH RECURSIVE pg_settings AS (SELECT 1 UNION ALL SELECT setting FROM pg_catalog.pg_settings) FROM pg_settings", "WITH duckdb_settings AS (SELECT 1) SELECT * FROM duckdb_settings()",
+		"EXPLAIN SELECT current_setting('threads')", "EXPLAIN ANALYZE SELECT * FROM duckdb_settings()", "EXPLAIN /* SELECT 1 -- */ SELECT current_setting('threads')", "EXPLAIN (FORMAT JSON) FROM pg_settings",
+		"SET threads = 2", "SET SESSION threads = 2", "RESET threads", "SELECT sleep_ms(10000)", "SELECT write_log('x')", "SELECT 1 UNION ALL SELECT current_setting('threads')::INT", "VALUES (current_setting('threads'))",
+	} {
+		out := d.query(sql)
+		if out.Result.Error == "" || strings.Contains(out.Result.Output, "MiB") {
+			t.Errorf("%s: %+v", sql, out.Result)
+		} else if !strings.Contains(out.Result.Error, "This statement is not run.") && !strings.Contains(out.Result.Error, "Error") {
+			t.Errorf("%s: %s", sql, out.Result.Error)
+		}
+	}
+	// What people ask of tables goes on.
+	for sql, want := range map[string]string{
+		"SELECT count(*) AS n, round(sum(金额), 1) AS s FROM " + name:                                                                                                                                            `[{"n":2,"s":19.5}]`,
+		`WITH a AS (SELECT id, 金额 AS x FROM ` + name + `), b AS (SELECT max(x) AS m FROM a) SELECT a.id FROM a JOIN b ON a.x = b.m`:                                                                            `[{"id":1}]`,
+		"WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT sum(i)::BIGINT AS s FROM n":                                                                                      `[{"s":10}]`,
+		`SELECT strftime(CAST("Order Date" AS DATE), '%Y') AS y, date_trunc('month', CAST("Order Date" AS DATE)) AS m, 1 + 2 * 3 AS k FROM ` + name + ` WHERE "Order Date" LIKE '2026-01-02' AND id IN (1, 2)`: `[{"k":7,"m":"2026-01-01","y":"2026"}]`,
+		"SELECT id, row_number() OVER (ORDER BY 金额) AS r, lag(id) OVER (ORDER BY id) AS l FROM " + name + " QUALIFY r = 1":                                                                                     `[{"id":2,"l":1,"r":1}]`,
+		"SELECT list_transform([1, 2], lambda x: x + 1) AS a, {'k': 1}.k AS b, [3, 4][1] AS c, coalesce(NULL, 5) AS d, extract(year FROM DATE '2026-01-02') AS e":                                              `[{"a":"[2,3]","b":1,"c":3,"d":5,"e":2026}]`,
+		"SELECT * FROM (PIVOT " + name + ` ON id IN (1, 2) USING sum(金额) GROUP BY "Order Date") LIMIT 0`:                                                                                                       `[]`,
+		"SELECT count(*) AS n FROM range(3) t(i), unnest([1, 2]) u(j)":                                                                                                                                         `[{"n":6}]`,
+		"SELECT column_name FROM information_schema.columns WHERE table_name = '" + name + "' ORDER BY ordinal_position LIMIT 1":                                                                               `[{"column_name":"id"}]`,
+		"SELECT count(*) AS n FROM (DESCRIBE " + name + ")":                                                                                                                                                    `[{"n":3}]`,
+		"SELECT count(*) AS n FROM (SUMMARIZE " + name + ")":                                                                                                                                                   `[{"n":3}]`,
+		"SELECT median(金额) AS m FROM main." + name:                                                                                                                                                             `[{"m":9.75}]`,
+		"SELECT CASE WHEN id > 1 THEN upper('a') ELSE '' END || regexp_replace('b', 'b', 'c') AS t FROM " + name + " ORDER BY id DESC LIMIT 1":                                                                 `[{"t":"Ac"}]`,
+	} {
+		d.is(sql, want)
+	}
+	for _, sql := range []string{"SHOW TABLES", "DESCRIBE " + name, "SUMMARIZE " + name, "SHOW " + name, "EXPLAIN SELECT * FROM " + name, "EXPLAIN ANALYZE SELECT count(*) FROM " + name, "FROM " + name + " USING SAMPLE 1", "SELECT now(), current_date, today()"} {
+		if out := d.query(sql); out.Result.Error != "" {
+			t.Errorf("%s: %s", sql, out.Result.Error)
+		}
+	}
+}
+
 func TestP67_CSVWithBOM(t *testing.T) {
 	d := newDesk(t, analysis.Options{})
 	d.add(doc, "bom.csv", []byte("\xEF\xBB\xBFid,name\n1,A\n"))
@@ -357,7 +408,7 @@ func TestDataAnalysis_Scope(t *testing.T) {
 		t.Errorf("%+v", out.Result)
 	}
 	d.refuses("SELECT * FROM " + handlers.TableName(other))
-	d.is("SELECT count(*) AS n FROM duckdb_tables()", `[{"n":1}]`)
+	d.is("SELECT count(*) AS n FROM information_schema.tables", `[{"n":1}]`)
 }
 
 // Losing the process is a failed call, and the next one works.

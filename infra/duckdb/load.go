@@ -3,6 +3,7 @@
 package duckdb
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (l *loader) finish(conn *driverduckdb.Conn) error {
 			}
 		}
 	}
-	rows, err := rowsOf(conn, "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name="+text(l.table)+" ORDER BY column_index")
+	rows, err := rowsOf(context.Background(), conn, "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name="+text(l.table)+" ORDER BY column_index")
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func (l *loader) finish(conn *driverduckdb.Conn) error {
 // kind is what all values of a sheet's column are; "" if it has none.
 func (l *loader) kind(conn *driverduckdb.Conn, i int, column string) (string, error) {
 	c := quote(column)
-	rows, err := rowsOf(conn, fmt.Sprintf("SELECT count(%[1]s), count(*) FILTER (regexp_full_match(%[1]s, '%[2]s')), count(*) FILTER (regexp_full_match(%[1]s, '%[3]s')) FROM %[4]s",
+	rows, err := rowsOf(context.Background(), conn, fmt.Sprintf("SELECT count(%[1]s), count(*) FILTER (regexp_full_match(%[1]s, '%[2]s')), count(*) FILTER (regexp_full_match(%[1]s, '%[3]s')) FROM %[4]s",
 		c, integerForm, numberForm, l.staging(i)))
 	if err != nil {
 		return "", err

@@ -21,7 +21,8 @@ import (
 )
 
 // may lists the kinds of statements, as the engine tells them, that may be run.
-// SHOW, DESCRIBE, SUMMARIZE and the pragmas that only show are SELECT to it.
+// SHOW, DESCRIBE, SUMMARIZE and the pragmas that only show are SELECT to it; what
+// of those may be run, the tree decides.
 var may = []driverduckdb.StmtType{driverduckdb.STATEMENT_TYPE_SELECT, driverduckdb.STATEMENT_TYPE_EXPLAIN}
 
 // query runs one statement in a transaction that can only read, and undoes it.
@@ -37,18 +38,37 @@ func (s *server) query(ctx context.Context, q line.Request) line.Reply {
 		return problem(err)
 	}
 	defer func() { _ = exec(s.conn, "ROLLBACK") }()
-	prepared, err := s.conn.PrepareContext(ctx, q.SQL)
+	statement, kind, err := s.prepare(ctx, q.SQL)
 	if err != nil {
 		return problem(err)
 	}
-	defer prepared.Close()
-	statement := prepared.(*driverduckdb.Stmt)
-	kind, err := statement.StatementType()
-	if err != nil {
-		return problem(err)
-	}
+	defer statement.Close()
 	if !slices.Contains(may, kind) {
-		return line.Reply{Code: "refused", Message: "Only SELECT, SHOW, DESCRIBE, SUMMARIZE and EXPLAIN can be run: nothing can be changed, loaded, attached, copied or set."}
+		return onlyReads
+	}
+	var tree string
+	if kind == driverduckdb.STATEMENT_TYPE_EXPLAIN {
+		var sql string
+		if sql, tree, err = s.explained(ctx, q.SQL); err == nil {
+			if statement, _, err = s.prepare(ctx, sql); err != nil {
+				return problem(err)
+			}
+			defer statement.Close()
+		}
+	} else {
+		tree, err = s.parse(ctx, q.SQL)
+	}
+	why := ""
+	if err == nil {
+		why, err = s.forbidden(tree)
+	}
+	switch {
+	case errors.Is(err, errUnread): // PRAGMA is SELECT to the engine, and gives no tree
+		return onlyReads
+	case err != nil:
+		return s.timed(ctx, err)
+	case why != "":
+		return line.Reply{Code: "refused", Message: "Nothing but the table, WITH and VALUES can be read, with functions that compute: " + why + "."}
 	}
 	if statement.NumInput() > 0 {
 		return line.Reply{Code: "invalid", Message: "The statement has parameters, for which there are no values: write the values into it."}
@@ -59,6 +79,25 @@ func (s *server) query(ctx context.Context, q line.Request) line.Reply {
 	}
 	defer rows.Close()
 	return s.collect(ctx, rows, q)
+}
+
+// onlyReads refuses statements of other kinds, and those that the engine can't show
+// as a tree.
+var onlyReads = line.Reply{Code: "refused", Message: "Only SELECT, SHOW, DESCRIBE, SUMMARIZE and EXPLAIN can be run, and PIVOT where IN says its values: nothing can be changed, loaded, attached, copied or set, and no setting read."}
+
+// prepare binds a statement; the caller closes it. It does not run it.
+func (s *server) prepare(ctx context.Context, sql string) (*driverduckdb.Stmt, driverduckdb.StmtType, error) {
+	prepared, err := s.conn.PrepareContext(ctx, sql)
+	if err != nil {
+		return nil, 0, err
+	}
+	statement := prepared.(*driverduckdb.Stmt)
+	kind, err := statement.StatementType()
+	if err != nil {
+		_ = statement.Close()
+		return nil, 0, err
+	}
+	return statement, kind, nil
 }
 
 func (s *server) timed(ctx context.Context, err error) line.Reply {

@@ -121,8 +121,8 @@ func exec(conn *driverduckdb.Conn, sql string) error {
 }
 
 // rowsOf reads all rows of a statement of ours.
-func rowsOf(conn *driverduckdb.Conn, sql string) ([][]driver.Value, error) {
-	rows, err := conn.QueryContext(context.Background(), sql, nil)
+func rowsOf(ctx context.Context, conn *driverduckdb.Conn, sql string) ([][]driver.Value, error) {
+	rows, err := conn.QueryContext(ctx, sql, nil)
 	if err != nil {
 		return nil, err
 	}
