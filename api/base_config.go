@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 
 	"refold/commands"
 	"refold/domain/knowledge"
@@ -38,26 +37,46 @@ func configOf(raw map[string]json.RawMessage) (baseConfig, error) {
 	if err != nil {
 		return c, err
 	}
-	if old, legacy := raw["cos_config"]; legacy && raw["storage_config"] == nil {
-		raw["storage_config"] = old
-	}
 	c.kept = map[string]json.RawMessage{}
 	for name, standard := range keptConfigs {
-		value := bytes.TrimSpace(raw[name])
-		if len(value) == 0 || slices.Contains([]string{"null", `""`, "false"}, string(value)) {
-			continue
+		value, err := keptValue(name, standard, raw[name])
+		if err == nil && name == "storage_config" {
+			var old json.RawMessage
+			if old, err = keptValue("cos_config", standard, raw["cos_config"]); raw[name] == nil {
+				value = old
+			}
 		}
-		want := map[byte]string{'"': "a string", 'f': "true or false"}[standard[0]]
-		fits := value[0] == standard[0] || standard[0] == 'f' && value[0] == 't'
-		if standard[0] == '{' || standard[0] == 'n' {
-			want, fits = "an object", value[0] == '{'
+		if err != nil {
+			return c, err
 		}
-		if !fits {
-			return c, invalid(name + " must be " + want)
+		if value != nil {
+			c.kept[name] = value
 		}
-		c.kept[name] = value
 	}
 	return c, nil
+}
+
+// keptValue checks that a setting is what it is where nobody has set it, an object
+// for null; nil if the client has not set it either.
+func keptValue(name, standard string, raw json.RawMessage) (json.RawMessage, error) {
+	value := bytes.TrimSpace(raw)
+	if len(value) == 0 || string(value) == "null" {
+		return nil, nil
+	}
+	want, fits := "an object", value[0] == '{'
+	switch standard[0] {
+	case '"':
+		want, fits = "a string", value[0] == '"'
+	case 'f':
+		want, fits = "true or false", value[0] == 't' || value[0] == 'f'
+	}
+	switch {
+	case !fits:
+		return nil, invalid(name + " must be " + want)
+	case string(value) == `""`, string(value) == "false":
+		return nil, nil
+	}
+	return value, nil
 }
 
 func (c baseConfig) settings() knowledge.Settings {

@@ -106,6 +106,9 @@ func (a *API) createBase(w http.ResponseWriter, r *http.Request) (int, any, erro
 		Description string `json:"description"`
 	}
 	c, err := a.baseBody(w, r, &raw, &b)
+	if err == nil {
+		err = boundedBase(b.Name, b.Description)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -114,6 +117,10 @@ func (a *API) createBase(w http.ResponseWriter, r *http.Request) (int, any, erro
 		return 0, nil, err
 	}
 	return a.answerBase(w, r, http.StatusCreated, id, pos)
+}
+
+func boundedBase(name, description string) error {
+	return bounded(bound{"name", name, knowledge.MaxName}, bound{"description", description, knowledge.MaxDescription})
 }
 
 // baseBody reads a body with settings of a base at its top.
@@ -195,6 +202,9 @@ func (a *API) updateBase(w http.ResponseWriter, r *http.Request) (int, any, erro
 		Config      map[string]json.RawMessage `json:"config"`
 	}
 	if err := decode(w, r, maxBody, &b); err != nil {
+		return 0, nil, err
+	}
+	if err := boundedBase(b.Name, b.Description); err != nil {
 		return 0, nil, err
 	}
 	ch := commands.BaseChange{Name: &b.Name, Description: &b.Description}

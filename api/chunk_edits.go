@@ -23,6 +23,12 @@ func (a *API) updateChunk(w http.ResponseWriter, r *http.Request) (int, any, err
 	if err := decode(w, r, maxBody, &b); err != nil {
 		return 0, nil, err
 	}
+	if b.Content != nil && blank(*b.Content) {
+		return 0, nil, invalid("content must hold a text; to take the chunk out, delete it or set is_enabled to false")
+	}
+	if err := bounded(bound{"content", textOf(b.Content), knowledge.MaxChunkText}); err != nil {
+		return 0, nil, err
+	}
 	return a.editChunk(w, r, commands.ChunkEdit{Content: b.Content, Enabled: b.Enabled, Expect: b.Expect})
 }
 

@@ -40,6 +40,9 @@ func (a *API) previewChunks(w http.ResponseWriter, r *http.Request) (int, any, e
 	case n > maxPreview:
 		return http.StatusRequestEntityTooLarge, errorBody(1000, "text has more than "+itoa(maxPreview)+" characters; cut a part of it", nil), nil
 	}
+	if err := b.Config.Check(); err != nil {
+		return 0, nil, err
+	}
 	o := chunk.Options{Size: b.Config.Size, Overlap: b.Config.Overlap, Separators: b.Config.Separators, ParentChild: b.Config.ParentChild, Parent: b.Config.Parent,
 		Child: b.Config.Child, Limit: b.Config.Limit, Strategy: b.Config.Strategy}
 	pieces := chunk.Split(b.Text, o, nil)

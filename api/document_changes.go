@@ -25,6 +25,9 @@ func (a *API) updateDocument(w http.ResponseWriter, r *http.Request) (int, any, 
 	if err := decode(w, r, maxBody, &b); err != nil {
 		return 0, nil, err
 	}
+	if err := bounded(bound{"title", textOf(b.Title), knowledge.MaxTitle}, bound{"description", textOf(b.Description), knowledge.MaxDescription}); err != nil {
+		return 0, nil, err
+	}
 	ch := commands.DocumentChange{Title: b.Title, Description: b.Description, Custom: b.Custom}
 	if b.Enabled != nil && *b.Enabled != "" {
 		if *b.Enabled != "enabled" && *b.Enabled != "disabled" {
@@ -61,17 +64,13 @@ func (a *API) reparseDocument(w http.ResponseWriter, r *http.Request) (int, any,
 	if err := decode(w, r, maxBody, &b); err != nil {
 		return 0, nil, err
 	}
-	return a.onDocument(w, r, "Reading the document again", func(by commands.Caller, id string) (event.Position, error) {
-		return a.Commands.ReparseDocument(r.Context(), by, id, notNull(b.Process), b.Force)
-	})
-}
-
-// notNull makes null nothing.
-func notNull(raw json.RawMessage) json.RawMessage {
-	if string(raw) == "null" {
-		return nil
+	how, err := process(b.Process)
+	if err != nil {
+		return 0, nil, err
 	}
-	return raw
+	return a.onDocument(w, r, "Reading the document again", func(by commands.Caller, id string) (event.Position, error) {
+		return a.Commands.ReparseDocument(r.Context(), by, id, how, b.Force)
+	})
 }
 
 func (a *API) cancelDocument(w http.ResponseWriter, r *http.Request) (int, any, error) {
@@ -139,6 +138,9 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request, name string, b *batc
 		return nil, invalid("kb_id is required: the knowledge base of the documents")
 	}
 	ids, err := batchIDs(name, append(b.IDs, b.Documents...))
+	if err == nil {
+		b.Process, err = process(b.Process)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +183,7 @@ func (a *API) reparseBatch(w http.ResponseWriter, r *http.Request) (int, any, er
 	}
 	n := 0
 	for _, id := range ids {
-		if _, err := a.Commands.ReparseDocument(r.Context(), caller(r), id, notNull(b.Process), false); err != nil {
+		if _, err := a.Commands.ReparseDocument(r.Context(), caller(r), id, b.Process, false); err != nil {
 			if errors.Is(err, knowledge.ErrNoDocument) {
 				continue
 			}

@@ -217,6 +217,9 @@ func (a *API) walk(r *http.Request, q projections.Query, each func(projections.D
 // searchDocuments lists documents of all bases by title and file name.
 func (a *API) searchDocuments(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	v := r.URL.Query()
+	if err := bounded(bound{"keyword", v.Get("keyword"), maxKeyword}, bound{"query", v.Get("query"), maxKeyword}); err != nil {
+		return 0, nil, err
+	}
 	keyword := strings.TrimSpace(v.Get("keyword") + v.Get("query"))
 	offset, err := number(r, "offset", 0, 0, maxOffset)
 	if err != nil {

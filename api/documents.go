@@ -150,7 +150,7 @@ const maxBatch = 200
 func (a *API) batchDocuments(_ http.ResponseWriter, r *http.Request) (int, any, error) {
 	var ids []string
 	for _, list := range r.URL.Query()["ids"] {
-		ids = append(ids, strings.Split(list, ",")...)
+		ids = append(ids, splitList(list)...)
 	}
 	ids, err := batchIDs("ids", ids)
 	if err == nil {
@@ -181,16 +181,20 @@ func (a *API) batchDocuments(_ http.ResponseWriter, r *http.Request) (int, any, 
 
 // batchIDs checks a list of ids, and leaves out what stands twice.
 func batchIDs(name string, ids []string) ([]string, error) {
+	switch {
+	case len(ids) == 0:
+		return nil, invalid(name + " is required: the ids of documents")
+	case len(ids) > maxBatch:
+		return nil, invalid(name + " names at most " + itoa(maxBatch) + " documents")
+	}
 	var out []string
 	for _, id := range ids {
-		if id = strings.TrimSpace(id); id != "" && isID(id) && !slices.Contains(out, id) {
-			if out = append(out, id); len(out) > maxBatch {
-				return nil, invalid(name + " names at most " + itoa(maxBatch) + " documents")
-			}
+		if id == "" || !isID(id) || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return nil, invalid(name + " holds something that is no id: ids have 1 to " + itoa(event.MaxIDLen) + " printable ASCII characters without blanks")
 		}
-	}
-	if len(ids) == 0 || len(out) == 0 {
-		return nil, invalid(name + " is required: the ids of documents")
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
 	}
 	return out, nil
 }

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
@@ -69,15 +67,28 @@ func (a *API) faqBase(r *http.Request) (projections.BaseEntry, error) {
 
 // entry gives the number of the entry in the path and the base that has it.
 func (a *API) entry(r *http.Request) (int64, projections.BaseEntry, error) {
-	n, err := strconv.ParseInt(chi.URLParam(r, "entry"), 10, 64)
+	n, err := entryNumber(chi.URLParam(r, "entry"))
 	if err != nil {
-		return 0, projections.BaseEntry{}, invalid("the id of an FAQ entry is a number")
+		return 0, projections.BaseEntry{}, err
 	}
 	b, err := a.faqBase(r)
 	if err == nil {
 		_, err = a.document(r, knowledge.EntryID(b.ID, n))
 	}
 	return n, b, err
+}
+
+// besideEntries refuses other methods of the routes that stand where the number of
+// an entry would.
+func (a *API) besideEntries(next http.HandlerFunc) http.HandlerFunc {
+	allowed := map[string]string{"fields": http.MethodPut, "tags": http.MethodPut, "export": http.MethodGet}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if method := allowed[chi.URLParam(r, "entry")]; method != "" {
+			notAllowed(w, r, method)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // answerEntry answers with an entry as the lists show it.
@@ -123,11 +134,11 @@ func (a *API) listEntries(_ http.ResponseWriter, r *http.Request) (int, any, err
 	}
 	field := map[string]string{"": "text", "standard_question": "question", "similar_questions": "similar", "answers": "answers"}[v.Get("search_field")]
 	keyword := strings.ToLower(strings.TrimSpace(v.Get("keyword")))
-	switch {
-	case field == "":
+	if field == "" {
 		return 0, nil, invalid(`search_field must be "standard_question", "similar_questions" or "answers"`)
-	case utf8.RuneCountInString(keyword) > maxKeyword:
-		return 0, nil, invalid("keyword has at most " + itoa(maxKeyword) + " characters")
+	}
+	if err := bounded(bound{"keyword", v.Get("keyword"), maxKeyword}); err != nil {
+		return 0, nil, err
 	}
 	b, err := a.faqBase(r)
 	if err == nil {
@@ -171,6 +182,24 @@ type entryBody struct {
 
 func (b entryBody) faq() knowledge.FAQ {
 	return knowledge.FAQ{ID: b.ID, Question: b.Question, Similar: b.Similar, Negative: b.Negative, Answers: b.Answers, Strategy: b.Strategy, Recommended: b.Recommended == nil || *b.Recommended}
+}
+
+// check refuses what is too long, or no number of an entry.
+func (b entryBody) check() error {
+	if b.ID < 0 || b.ID > maxExact || b.Tag < 0 || b.Tag > maxExact {
+		return invalid("id and tag_id are numbers from 0 to " + itoa(maxExact))
+	}
+	err := bounded(bound{"standard_question", b.Question, knowledge.MaxQuestion}, bound{"tag_name", b.TagName, knowledge.MaxTagName})
+	if err == nil {
+		err = boundedList("similar_questions", b.Similar, knowledge.MaxQuestions, knowledge.MaxQuestion)
+	}
+	if err == nil {
+		err = boundedList("negative_questions", b.Negative, knowledge.MaxQuestions, knowledge.MaxQuestion)
+	}
+	if err == nil {
+		err = boundedList("answers", b.Answers, knowledge.MaxAnswers, knowledge.MaxAnswer)
+	}
+	return err
 }
 
 // maxEntryBody holds the largest entry with every character escaped.

@@ -33,10 +33,10 @@ func (f fieldsBody) change() commands.EntryChange {
 	return ch
 }
 
-// entryNumber reads the number of an entry that is the name of a member.
+// entryNumber reads the number of an entry out of a path or the name of a member.
 func entryNumber(name string) (int64, error) {
 	n, err := strconv.ParseInt(name, 10, 64)
-	if err != nil || n <= 0 {
+	if err != nil || n <= 0 || len(name) > 16 || itoa64(n) != name {
 		return 0, invalid("the id of an FAQ entry is a number, not " + quote(name))
 	}
 	return n, nil
@@ -73,7 +73,11 @@ func (a *API) changeFields(w http.ResponseWriter, r *http.Request) (int, any, er
 		ByTag   map[string]fieldsBody `json:"by_tag"`
 		Exclude []int64               `json:"exclude_ids"`
 	}
-	if err := decode(w, r, maxBody, &in); err != nil {
+	err := decode(w, r, maxBody, &in)
+	if err == nil {
+		err = boundedNumbers("exclude_ids", in.Exclude, maxEntries)
+	}
+	if err != nil {
 		return 0, nil, err
 	}
 	b, err := a.faqBase(r)
@@ -162,12 +166,15 @@ func (a *API) deleteEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	if err := decode(w, r, maxBody, &in); err != nil {
 		return 0, nil, err
 	}
+	if len(in.IDs) == 0 {
+		return 0, nil, invalid("ids is required: the numbers of entries")
+	}
+	if err := boundedNumbers("ids", in.IDs, maxEntries); err != nil {
+		return 0, nil, err
+	}
 	b, err := a.faqBase(r)
 	if err != nil {
 		return 0, nil, err
-	}
-	if len(in.IDs) == 0 || len(in.IDs) > maxEntries {
-		return 0, nil, invalid("ids has 1 to " + itoa(maxEntries) + " numbers of entries")
 	}
 	for _, n := range in.IDs {
 		if _, err := a.Commands.DeleteEntry(r.Context(), caller(r), b.ID, n); err != nil && !errors.Is(err, knowledge.ErrNoDocument) {

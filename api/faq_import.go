@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -43,8 +44,10 @@ func (a *API) importEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	switch {
 	case len(in.Entries) == 0 || len(in.Entries) > knowledge.MaxImport:
 		return 0, nil, invalid("entries has 1 to " + itoa(knowledge.MaxImport) + " entries; split the list")
-	case !isID(in.Task) || len(in.Task) > 64:
-		return 0, nil, invalid("task_id has at most 64 bytes without control characters")
+	case len(in.Task) > 64 || strings.ContainsFunc(in.Task, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return 0, nil, invalid("task_id has at most 64 printable ASCII characters without blanks")
+	case in.Mode != knowledge.ImportAppend && in.Mode != knowledge.ImportReplace:
+		return 0, nil, invalid(`mode must be "append" or "replace"`)
 	}
 	rows := make([]knowledge.ImportRow, len(in.Entries))
 	for i, e := range in.Entries {

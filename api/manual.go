@@ -29,17 +29,24 @@ type typedBody struct {
 // maxTypedBody holds the longest text with every character escaped.
 const maxTypedBody = 4 << 20
 
-func (b typedBody) check() error {
+// check refuses what can't be taken, and puts process_config right.
+func (b *typedBody) check() (err error) {
 	n := utf8.RuneCountInString(b.Content)
 	switch {
-	case strings.TrimSpace(b.Content) == "":
+	case blank(b.Content):
 		return domain.Reject(domain.Invalid, "content_required", "content is required: the text, as Markdown")
 	case n > knowledge.MaxManual:
 		return domain.Reject(domain.Invalid, "content_too_long", "content has more than "+itoa(knowledge.MaxManual)+" characters; split it, or upload it as a file")
 	case b.Status != "" && b.Status != "draft" && b.Status != "publish":
 		return invalid(`status must be "draft" or "publish"`)
 	}
-	return nil
+	if _, err := knowledge.PlainFolder(b.Folder); err != nil {
+		return err
+	}
+	if b.Process, err = process(b.Process); err != nil {
+		return err
+	}
+	return bounded(bound{"title", b.Title, knowledge.MaxTitle}, bound{"channel", b.Channel, knowledge.MaxChannel})
 }
 
 // title is that of the text, or its first line.
@@ -75,7 +82,7 @@ func (a *API) addManual(w http.ResponseWriter, r *http.Request) (int, any, error
 		return 0, nil, err
 	}
 	return a.addDocument(w, r, http.StatusOK, commands.AddDocument{Base: base, Origin: knowledge.OriginManual, Title: b.title(), FileType: "md", Channel: channelOr(b.Channel),
-		Folder: b.Folder, Tags: b.Tags, Process: notNull(b.Process), Content: content, Draft: b.Status != "publish"})
+		Folder: b.Folder, Tags: b.Tags, Process: b.Process, Content: content, Draft: b.Status != "publish"})
 }
 
 // updateManual replaces a typed text.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,8 +50,12 @@ func parse(raw []byte, v any) error {
 	if !utf8.Valid(raw) {
 		return invalid("the request body is not valid UTF-8")
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		var typ *json.UnmarshalTypeError
+	err := json.Unmarshal(raw, v)
+	var typ *json.UnmarshalTypeError
+	if errors.As(err, &typ) && strings.HasPrefix(typ.Value, "number ") {
+		err = json.Unmarshal(wholeNumbers(raw), v)
+	}
+	if err != nil {
 		var syntax *json.SyntaxError
 		switch {
 		case errors.As(err, &typ) && typ.Field == "":
@@ -63,6 +68,35 @@ func parse(raw []byte, v any) error {
 		return invalid("the request body is not valid JSON: " + err.Error())
 	}
 	return nil
+}
+
+// wholeNumbers writes the numbers of valid JSON that are integers as such: 3.0 and
+// 3e0 as 3.
+func wholeNumbers(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); {
+		end := i + 1
+		switch c := raw[i]; {
+		case c == '"':
+			for end < len(raw) && raw[end] != '"' {
+				if raw[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end+1, len(raw))
+		case c == '-' || '0' <= c && c <= '9':
+			for end < len(raw) && strings.IndexByte("0123456789+-.eE", raw[end]) >= 0 {
+				end++
+			}
+			if n, err := strconv.ParseFloat(string(raw[i:end]), 64); err == nil && bytes.ContainsAny(raw[i:end], ".eE") && isWhole(n) && math.Abs(n) < 1<<63 {
+				out, i = strconv.AppendInt(out, int64(n), 10), end
+				continue
+			}
+		}
+		out, i = append(out, raw[i:end]...), end
+	}
+	return out
 }
 
 // isWhole tells whether a number of JSON is an integer, which 3.0 is too.
@@ -78,7 +112,9 @@ func kindName(kind string) string {
 		return "an array"
 	case kind == "struct", kind == "map":
 		return "an object"
-	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"):
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+		return "a whole number, and not too large"
+	case strings.HasPrefix(kind, "float"):
 		return "a number"
 	}
 	return "of another type"

@@ -111,6 +111,11 @@ func (a *API) explain(r *http.Request, err error) (status, code int, message str
 	return http.StatusInternalServerError, 1007, "internal error; the server's log has it under request " + requestID(r), nil
 }
 
+func notAllowed(w http.ResponseWriter, r *http.Request, allowed string) {
+	w.Header().Set("Allow", allowed)
+	respond(w, http.StatusMethodNotAllowed, errorBody(1004, "this route does not take "+r.Method, nil))
+}
+
 func size(n int64) string {
 	if n%(1<<20) == 0 {
 		return strings.TrimSpace(itoa(int(n>>20)) + " MiB")

@@ -102,8 +102,7 @@ func (a *API) Handler() http.Handler {
 		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Allow", a.allowed(r))
-		respond(w, http.StatusMethodNotAllowed, errorBody(1004, "this route does not take "+r.Method, nil))
+		notAllowed(w, r, a.allowed(r))
 	})
 	for _, path := range []string{"/health", "/healthz"} {
 		r.Get(path, a.health)

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -64,26 +65,42 @@ func (a *API) listTags(_ http.ResponseWriter, r *http.Request) (int, any, error)
 type tagBody struct {
 	Name  *string `json:"name"`
 	Color *string `json:"color"`
-	Order *int    `json:"sort_order"`
+	Order *int32  `json:"sort_order"`
+}
+
+// colors are the forms of a color: printable ASCII, single blanks in between.
+var colors = regexp.MustCompile(`^([!-~]+( [!-~]+)*)?$`)
+
+func (b tagBody) check() error {
+	if !colors.MatchString(textOf(b.Color)) {
+		return invalid("color is printable ASCII, for example #3b82f6")
+	}
+	return bounded(bound{"name", textOf(b.Name), knowledge.MaxTagName}, bound{"color", textOf(b.Color), knowledge.MaxColor})
+}
+
+// order is the place among the tags, nil if it is not named.
+func (b tagBody) order() *int {
+	if b.Order == nil {
+		return nil
+	}
+	n := int(*b.Order)
+	return &n
 }
 
 func (a *API) createTag(w http.ResponseWriter, r *http.Request) (int, any, error) {
 	var b tagBody
-	if err := decode(w, r, maxBody, &b); err != nil {
+	err := decode(w, r, maxBody, &b)
+	if err == nil {
+		err = b.check()
+	}
+	if err != nil {
 		return 0, nil, err
 	}
-	var name, color string
-	var order int
-	if b.Name != nil {
-		name = *b.Name
+	order := 0
+	if n := b.order(); n != nil {
+		order = *n
 	}
-	if b.Color != nil {
-		color = *b.Color
-	}
-	if b.Order != nil {
-		order = *b.Order
-	}
-	t, pos, err := a.Commands.CreateTag(r.Context(), caller(r), chi.URLParam(r, "base"), name, color, order)
+	t, pos, err := a.Commands.CreateTag(r.Context(), caller(r), chi.URLParam(r, "base"), textOf(b.Name), textOf(b.Color), order)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -114,11 +131,15 @@ func tagOf(b projections.BaseEntry, id string) (projections.TagEntry, bool) {
 
 func (a *API) updateTag(w http.ResponseWriter, r *http.Request) (int, any, error) {
 	var b tagBody
-	if err := decode(w, r, maxBody, &b); err != nil {
+	err := decode(w, r, maxBody, &b)
+	if err == nil {
+		err = b.check()
+	}
+	if err != nil {
 		return 0, nil, err
 	}
 	tag := chi.URLParam(r, "tag")
-	pos, err := a.Commands.ChangeTag(r.Context(), caller(r), chi.URLParam(r, "base"), tag, commands.TagChange{Name: b.Name, Color: b.Color, Order: b.Order})
+	pos, err := a.Commands.ChangeTag(r.Context(), caller(r), chi.URLParam(r, "base"), tag, commands.TagChange{Name: b.Name, Color: b.Color, Order: b.order()})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -133,7 +154,11 @@ func (a *API) deleteTag(w http.ResponseWriter, r *http.Request) (int, any, error
 	var in struct {
 		Exclude []int64 `json:"exclude_ids"` // FAQ entries
 	}
-	if err := decode(w, r, maxBody, &in); err != nil {
+	err := decode(w, r, maxBody, &in)
+	if err == nil {
+		err = boundedNumbers("exclude_ids", in.Exclude, maxEntries)
+	}
+	if err != nil {
 		return 0, nil, err
 	}
 	b, err := a.loadBase(r, chi.URLParam(r, "base"))

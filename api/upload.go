@@ -67,6 +67,10 @@ func (a *API) fileOf(base string, f form) (commands.AddDocument, error) {
 			folder = path.Dir(given)
 		}
 	}
+	if err := bounded(bound{"fileName", f.fields["fileName"], knowledge.MaxFolder + knowledge.MaxFileName}, bound{"the name of the file", fileName(name), knowledge.MaxFileName},
+		bound{"channel", f.fields["channel"], knowledge.MaxChannel}); err != nil {
+		return commands.AddDocument{}, err
+	}
 	add := commands.AddDocument{Base: base, Origin: knowledge.OriginFile, FileName: fileName(name), FileType: fileType(fileName(name)), Folder: folder,
 		Channel: channelOr(f.fields["channel"]), Tags: splitList(f.fields["tag_ids"])}
 	if !slices.Contains(a.Types, add.FileType) {
@@ -84,7 +88,9 @@ func (a *API) fileOf(base string, f form) (commands.AddDocument, error) {
 			*into = notNull(json.RawMessage(raw))
 		}
 	}
-	return add, nil
+	var err error
+	add.Process, err = process(add.Process)
+	return add, err
 }
 
 // unsupported says which files are read.
@@ -234,7 +240,15 @@ func (a *API) addURL(w http.ResponseWriter, r *http.Request) (int, any, error) {
 	if err := decode(w, r, maxBody, &b); err != nil {
 		return 0, nil, err
 	}
-	plain, err := knowledge.PlainURL(b.URL)
+	how, err := process(b.Process)
+	if err == nil {
+		err = bounded(bound{"url", b.URL, knowledge.MaxURL}, bound{"title", b.Title, knowledge.MaxTitle}, bound{"file_name", b.FileName, knowledge.MaxFileName},
+			bound{"file_type", b.FileType, knowledge.MaxFileType}, bound{"channel", b.Channel, knowledge.MaxChannel})
+	}
+	var plain string
+	if err == nil {
+		plain, err = knowledge.PlainURL(b.URL)
+	}
 	if err == nil && a.Reachable != nil {
 		err = a.Reachable(plain)
 	}
@@ -242,7 +256,7 @@ func (a *API) addURL(w http.ResponseWriter, r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	add := commands.AddDocument{Base: chi.URLParam(r, "base"), Origin: knowledge.OriginURL, Title: b.Title, URL: b.URL, Channel: channelOr(b.Channel), Folder: b.Folder,
-		Tags: b.Tags, Process: notNull(b.Process)}
+		Tags: b.Tags, Process: how}
 	if b.FileName != "" || b.FileType != "" {
 		add.Origin, add.FileType = knowledge.OriginFileURL, strings.ToLower(strings.TrimPrefix(b.FileType, "."))
 		if b.FileName != "" {

@@ -1,14 +1,34 @@
 """What the document can't say, for valid requests only: conditions between
-parameters, and ids of things that exist, so that more than 404 is seen."""
+parameters, and ids of things that exist, so that more than 404 is seen. Of requests
+that are wrong on purpose only the right parts of the path are filled in."""
 
+import itertools
 import os
+import re
 import time
 
 import requests
 import schemathesis
+from schemathesis.core.parameters import ParameterLocation
 
 BASE, KEY = os.environ["REFOLD_BASE"], {"X-API-Key": os.environ["REFOLD_KEY"]}
+KNOWLEDGE = re.compile(r"^/api/v1/(knowledge|chunk|faq)")
 shared = {}
+counter = itertools.count(1)
+
+
+def call(method, path, **kwargs):
+    """What the server answers as data; None if there is no such thing."""
+    answer = requests.request(method, BASE + "/api/v1/" + path, headers=KEY, timeout=20, **kwargs)
+    if answer.status_code == 404:
+        return None
+    answer.raise_for_status()
+    return answer.json().get("data")
+
+
+def fresh(text=""):
+    """A text unlike any other of this run."""
+    return f"{text} {next(counter)}".strip()
 
 
 def world():
@@ -21,6 +41,50 @@ def world():
             "attachment": file.json()["data"]["id"], "agent": "builtin-smart-reasoning", "tenant": "1", "view": "sessions"}
 
 
+class Library:
+    """A base with a tag, a document that is indexed and its chunk; an FAQ base with a
+    tag, an entry and an import. What a request has used up is made again."""
+
+    def __init__(self):
+        self.bases = {}
+        self.doc = self.piece = self.number = self.import_ = None
+
+    def base(self, kind="document"):
+        if kind not in self.bases or call("GET", "knowledge-bases/" + self.bases[kind]) is None:
+            self.bases[kind] = call("POST", "knowledge-bases", json={"name": fresh("base"), "type": kind})["id"]
+        return self.bases[kind]
+
+    def tag(self, kind="document"):
+        return call("POST", f"knowledge-bases/{self.base(kind)}/tags", json={"name": fresh("tag")})
+
+    def document(self):
+        """A typed document that is published and completed, and one of its chunks."""
+        if self.piece is None or call("GET", "chunks/by-id/" + self.piece) is None:
+            text = {"title": "t", "content": fresh("words of a document"), "status": "publish"}
+            self.doc = call("POST", f"knowledge-bases/{self.base()}/knowledge/manual", json=text)["id"]
+            until = time.time() + 20
+            while not (pieces := call("GET", "chunks/" + self.doc)) and time.time() < until:
+                time.sleep(0.02)
+            self.piece = pieces[0]["id"]
+        return self.doc, self.piece
+
+    def entry(self):
+        base = self.base("faq")
+        if self.number is None or call("GET", f"knowledge-bases/{base}/faq/entries/{self.number}") is None:
+            made = call("POST", f"knowledge-bases/{base}/faq/entry", json={"standard_question": fresh("question"), "answers": ["a"]})
+            self.number = made["id"]
+        return self.number
+
+    def task(self):
+        if self.import_ is None or call("GET", "faq/import/progress/" + self.import_) is None:
+            rows = [{"standard_question": fresh("imported"), "answers": ["a"]}]
+            self.import_ = call("POST", f"knowledge-bases/{self.base('faq')}/faq/entries", json={"entries": rows, "mode": "append"})["task_id"]
+        return self.import_
+
+
+library = Library()
+
+
 def number(value, otherwise):
     try:
         return int(value)
@@ -28,11 +92,134 @@ def number(value, otherwise):
         return otherwise
 
 
+def folder(path):
+    """The path of a folder, another one if it can't be one."""
+    plain = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", path).replace("\\", "/").split()).strip("/")
+    parts = [p.strip() for p in plain.split("/")]
+    if plain and (len(parts) > 16 or any(p in ("", ".", "..") or len(p) > 128 for p in parts)):
+        return "a/b"
+    return path
+
+
+def known_path(path):
+    """Ids of things that exist for the parameters of a path."""
+    route = path.removeprefix("/api/v1/")
+    kind = "faq" if "/faq/" in route else "document"
+    out = {"base": lambda: library.base(kind), "task": library.task, "entry": lambda: str(library.entry()), "tag": lambda: library.tag(kind)["id"],
+           "document": lambda: library.document()[0], "chunk": lambda: library.document()[1]}
+    return {name: out[name]() for name in re.findall(r"{(\w+)}", route) if name in out}
+
+
+def suits(case):
+    """Whether what a chain of requests has come to is of the kind that the route is for."""
+    path, ids = case.operation.path, case.path_parameters
+    if "base" in ids and ("/faq/" in path or "/knowledge/" in path):
+        found = call("GET", "knowledge-bases/" + requests.utils.quote(ids["base"], safe=""))
+        return found is None or (found["type"] == "faq") == ("/faq/" in path)
+    if "document" in ids:
+        found = call("GET", "knowledge/" + requests.utils.quote(ids["document"], safe=""))
+        return found is None or found["type"] == "manual" and found["parse_status"] != "draft"
+    return True
+
+
+def repair(path, query, body):
+    """Makes a valid request about knowledge one that can be done."""
+    if isinstance(query.get("folder_path"), str):
+        query["folder_path"] = folder(query["folder_path"])
+    if path.endswith("/knowledge/batch"):
+        query["ids"] = library.document()[0]
+    if path.endswith("/knowledge/search") and query.get("recent") != "true":
+        query["keyword"], query["query"] = (query.get("keyword", "") + "w")[:100], query.get("query", "")[:100]
+    if not isinstance(body, dict):
+        return
+    for config in (body.get("chunking_config"), (body.get("process_config") or {}).get("chunking_config"), (body.get("config") or {}).get("chunking_config")):
+        if isinstance(config, dict) and (config.get("chunk_overlap") or 0) >= (config.get("chunk_size") or 512):
+            config["chunk_overlap"] = 0
+    for name in ("folder_path", "from", "to"):
+        if isinstance(body.get(name), str):
+            body[name] = folder(body[name])
+    if path.endswith("/folders"):  # not blank, and not into itself
+        body["from"] = "x" + body["from"][:1000].strip(" /\\.")
+        body["from"], body["to"] = folder(body["from"]), None if str(body.get("to")).startswith("x") else body.get("to")
+    if path.endswith("/knowledge-bases/{base}") and isinstance(body.get("config"), dict):
+        body["config"].pop("faq_config", None)  # of bases of type faq
+    if path.endswith("/knowledge/url"):
+        body["url"] = f"https://example.com/{next(counter)}"
+        if body.get("file_name") or body.get("file_type"):
+            body["file_type"] = "md"
+    if path.endswith("/tags") or path.endswith("/tags/{tag}"):
+        if isinstance(body.get("name"), str):
+            body["name"] = fresh(body["name"][:100])
+    if path.endswith("-search") or path.endswith("/faq/search"):
+        sources(path, body)
+    if "standard_question" in body:
+        body["standard_question"] = fresh(body["standard_question"][:900])
+        body.pop("similar_questions", None)  # no other entry may ask them
+        body.pop("id", None)
+    if "similar_questions" in body:
+        body["similar_questions"] = [fresh(q[:900]) if q else q for q in body["similar_questions"]][:2]
+        library.number = None  # an entry takes some only
+    if body.get("tag_id"):
+        body["tag_id"] = library.tag("faq")["seq_id"]
+    if isinstance(body.get("tag_ids"), list) and not path.endswith("-search"):
+        body["tag_ids"] = [library.tag()["id"]]
+    for name in ("by_id", "by_tag", "updates"):
+        if body.get(name) and "/faq/" in path:
+            to = str(library.tag("faq")["seq_id"] if name == "by_tag" else library.entry())
+            body[name] = {to: next(iter(body[name].values()))}
+            if isinstance(body[name][to], dict):
+                body[name][to].pop("tag_id", None)
+    if "kb_id" in body and "task_id" not in body:
+        body["kb_id"] = library.base()
+        for name in ("ids", "knowledge_ids"):
+            if name in body:
+                body[name] = [library.document()[0], *body[name][1:]]
+    if body.get("updates") and path.endswith("/knowledge/tags"):
+        body["updates"] = {library.document()[0]: [library.tag()["id"]]}
+    if "task_id" in body:
+        body["task_id"] = fresh("task").replace(" ", "-")
+    if "ids" in body and "/faq/" in path:
+        body["ids"] = [library.entry()]
+
+
+def sources(path, body):
+    """What a search is to look in: a base, its document, a tag."""
+    document, _ = library.document()
+    body.pop("query_embedding", None)  # its length depends on the model
+    for name, ids in (("knowledge_base_ids", [library.base()]), ("knowledge_ids", [document]), ("tag_ids", [library.tag()["id"]]), ("scope_tag_ids", [])):
+        if body.get(name):
+            body[name] = ids
+    if body.get("knowledge_base_id"):
+        body["knowledge_base_id"] = library.base()
+    for item in body.get("mentioned_items") or []:
+        if item and item.get("type") in ("kb", "file"):
+            item["id"] = library.base() if item["type"] == "kb" else document
+    if path.endswith("/knowledge-search") and body.get("tag_ids"):
+        body["knowledge_base_id"] = library.base()
+
+
+def upload(body):
+    """A file that can be read, with fields that are what they should be."""
+    out = {"file": fresh("text").encode(), "fileName": fresh() + ".md"}
+    if isinstance(body.get("folder_path"), str):
+        out["folder_path"] = folder(body["folder_path"])
+    return out
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    if not case.meta or not case.meta.generation.mode.is_positive:
+    if not case.meta:
+        return
+    about, positive = bool(KNOWLEDGE.match(case.operation.path)), case.meta.generation.mode.is_positive
+    stateful = case.meta.phase.name.value == "stateful"
+    if about and case.path_parameters and not case.meta.is_negative_at(ParameterLocation.PATH):
+        if "session" not in case.path_parameters and (not stateful or positive and not suits(case)):
+            case.path_parameters.update(known_path(case.operation.path))
+    if not positive:
         return
     query, path, body = case.query, case.path_parameters, case.body
+    if about and case.headers.get("X-Tenant-ID"):
+        case.headers["X-Tenant-ID"] = "1"
     if query.get("page") is not None and (number(query["page"], 1) - 1) * number(query.get("page_size"), 20) > 1_000_000:
         query["page"] = 2
     if case.operation.path.endswith("/usage") and (query.get("from") or query.get("to")):
@@ -43,13 +230,17 @@ def before_call(context, case, kwargs):
             body["expires_at_unix"] = int(time.time()) + 600
         for name in ("images", "attachment_uploads", "attachment_ids"):  # what is in them counts
             body.pop(name, None)
-        if case.operation.path.endswith("/agent-chat/{session}"):
+        if "-chat/{session}" in case.operation.path:
             body["agent_id"] = "builtin-smart-reasoning"
     if case.operation.path.endswith("/attachments") and isinstance(body, dict) and "file" in body:
         case.body = {"file": b"text"}
-    if case.meta.phase.name.value == "stateful" or not path:
+    if about and case.operation.path.endswith("/knowledge/file"):
+        case.body = upload(body)
+    elif about:
+        repair(case.operation.path, query, body)
+    if stateful or not path:
         return
-    known = world() if case.method.upper() == "DELETE" or not shared else shared
+    known = world() if case.method.upper() == "DELETE" and not about or not shared else shared
     if not shared:
         shared.update(world())
     for name in path:

@@ -106,6 +106,6 @@ var (
 	ErrNotManual      = domain.Reject(domain.Invalid, "not_manual", "only the content of typed documents can be replaced")
 	ErrWrongKind      = domain.Reject(domain.Invalid, "wrong_knowledge_base_type", "a knowledge base of this type does not take this: entries go to one of type faq, documents to any other")
 	ErrBadURL         = domain.Reject(domain.Invalid, "bad_url", "the address must begin with http:// or https://, name a host, and hold no user name or password")
-	ErrBadFolder      = domain.Reject(domain.Invalid, "bad_folder_path", "a folder path has parts separated by /, at most 16 of at most 128 characters each, without . or .. and no leading /")
-	ErrDuplicateEntry = domain.Reject(domain.Invalid, "duplicate_question", "this knowledge base has an entry with the same standard question")
+	ErrBadFolder      = domain.Reject(domain.Invalid, "bad_folder_path", "a folder path has at most 1024 characters: parts separated by /, at most 16 of at most 128 characters each, without . and ..")
+	ErrDuplicateEntry = domain.Reject(domain.Invalid, "duplicate_question", "this knowledge base has an entry that asks the same; change that one")
 )

@@ -7,6 +7,9 @@ import (
 
 // PlainFolder checks the path of a folder: "" is the root.
 func PlainFolder(path string) (string, error) {
+	if runes(path) > MaxFolder {
+		return "", ErrBadFolder
+	}
 	path = strings.Trim(line(strings.ReplaceAll(path, "\\", "/")), "/")
 	if path == "" {
 		return "", nil
@@ -19,7 +22,7 @@ func PlainFolder(path string) (string, error) {
 		}
 		parts[i] = p
 	}
-	if path = strings.Join(parts, "/"); len(parts) > MaxFolderDepth || runes(path) > MaxFolder {
+	if path = strings.Join(parts, "/"); len(parts) > MaxFolderDepth {
 		return "", ErrBadFolder
 	}
 	return path, nil

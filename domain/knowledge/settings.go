@@ -49,7 +49,8 @@ type FAQMode struct {
 	Question string `json:"question_index_mode"`
 }
 
-// Values of FAQMode. Questions are one text in both modes of Question.
+// Values of FAQMode: what of an entry is searched, and whether its questions are
+// found as one text or each by itself.
 const (
 	QuestionOnly   = "question_only"
 	QuestionAnswer = "question_answer" // the default
@@ -79,8 +80,8 @@ func (s Settings) plain(kind string) (Settings, error) {
 	if s.Strategy == (Strategy{}) {
 		s.Strategy = DefaultStrategy
 	}
-	if len(s.Embedding) > 64 {
-		return s, invalid("bad_embedding_model", "the name of an embedding model has at most 64 bytes")
+	if runes(s.Embedding) > 64 {
+		return s, invalid("bad_embedding_model", "the name of an embedding model has at most 64 characters")
 	}
 	var err error
 	if s.Chunking, err = s.Chunking.plain(); err != nil {
@@ -117,6 +118,12 @@ func (s Settings) plain(kind string) (Settings, error) {
 	return s, nil
 }
 
+// Check refuses a way of cutting that can't be taken.
+func (c Chunking) Check() error {
+	_, err := c.plain()
+	return err
+}
+
 func (c Chunking) plain() (Chunking, error) {
 	for _, n := range []int{c.Size, c.Overlap, c.Parent, c.Child, c.Limit} {
 		if n < 0 || n > 10*maxChunkSize {
@@ -135,10 +142,10 @@ func (c Chunking) plain() (Chunking, error) {
 	if c.Overlap >= c.Size {
 		return c, invalid("bad_chunking_config", "chunk_overlap must be smaller than chunk_size, which is %d", c.Size)
 	}
-	if len(c.Separators) > maxSeparators || slices.ContainsFunc(c.Separators, func(s string) bool { return len(s) > maxSeparator }) {
-		return c, invalid("bad_chunking_config", "at most %d separators of %d bytes each are taken", maxSeparators, maxSeparator)
+	if len(c.Separators) > maxSeparators || slices.ContainsFunc(c.Separators, func(s string) bool { return runes(s) > maxSeparator }) {
+		return c, invalid("bad_chunking_config", "at most %d separators of %d characters each are taken", maxSeparators, maxSeparator)
 	}
-	if len(c.Strategy) > 32 || len(c.Languages) > 16 || slices.ContainsFunc(c.Languages, func(s string) bool { return len(s) > 16 }) {
+	if runes(c.Strategy) > 32 || len(c.Languages) > 16 || slices.ContainsFunc(c.Languages, func(s string) bool { return runes(s) > 16 }) {
 		return c, invalid("bad_chunking_config", "strategy or languages in chunking_config are too long")
 	}
 	if runes(c.TableMessage) > maxTableText {
