@@ -145,32 +145,69 @@ func (a *API) listChunks(_ http.ResponseWriter, r *http.Request) (int, any, erro
 // chunksOf gives a page of the chunks of a document that nobody has deleted, and
 // how many there are.
 func (a *API) chunksOf(r *http.Request, d *commands.Document, kinds []knowledge.Kind, offset, limit int) ([]knowledge.Chunk, int, error) {
-	l := knowledge.List{Tenant: tenant(r), Document: d.ID, Kinds: kinds, Disabled: true, Offset: offset, Limit: limit}
-	deleted := slices.ContainsFunc(d.State.Edits, func(e knowledge.ChunkEdited) bool { return e.Deleted })
-	if deleted { // the index has their places still, so it can't count
-		l.Offset, l.Limit = 0, chunkPage
+	gone, err := a.deletedOf(r, d, kinds)
+	if err != nil {
+		return nil, 0, err
 	}
-	var all []knowledge.Chunk
+	list := func(offset, limit int) ([]knowledge.Found, int, error) {
+		return a.Index.List(r.Context(), knowledge.List{Tenant: tenant(r), Document: d.ID, Kinds: kinds, Disabled: true, Offset: offset, Limit: limit})
+	}
+	// The index has the places of deleted chunks still: the page begins so many
+	// places later as there are deleted ones before it.
+	at := offset
+	for len(gone) > 0 {
+		found, _, err := list(at, 1)
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(found) == 0 {
+			break
+		}
+		before, _ := slices.BinarySearch(gone, found[0].Index)
+		if offset+before <= at {
+			break
+		}
+		at = offset + before
+	}
+	var out []knowledge.Chunk
 	for {
-		found, total, err := a.Index.List(r.Context(), l)
+		found, total, err := list(at, limit)
 		if err != nil {
 			return nil, 0, err
 		}
 		for _, f := range found {
-			if !deletedChunk(d.State, f.Chunk) {
-				all = append(all, f.Chunk)
+			if len(out) < limit && !deletedChunk(d.State, f.Chunk) {
+				out = append(out, f.Chunk)
 			}
 		}
-		if !deleted {
-			return all, total, nil
-		}
-		if l.Offset += len(found); len(found) == 0 || l.Offset >= total {
-			break
+		if at += len(found); len(out) == limit || len(found) == 0 || at >= total || len(gone) == 0 {
+			return out, max(total-len(gone), 0), nil
 		}
 	}
-	n := len(all)
-	all = all[min(offset, n):]
-	return all[:min(limit, len(all))], n, nil
+}
+
+// deletedOf gives the places of the deleted chunks of some kinds, in order.
+func (a *API) deletedOf(r *http.Request, d *commands.Document, kinds []knowledge.Kind) ([]int, error) {
+	var ids []string
+	for _, e := range d.State.Edits {
+		if e.Deleted {
+			ids = append(ids, e.Chunk)
+		}
+	}
+	var out []int
+	for part := range slices.Chunk(ids, chunkPage) {
+		found, err := a.Index.Chunks(r.Context(), tenant(r), part...)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if slices.Contains(kinds, f.Kind) && deletedChunk(d.State, f.Chunk) {
+				out = append(out, f.Index)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // findChunk gives a chunk with its document, which must be the one named unless

@@ -92,10 +92,11 @@ func (c *Commands) DeleteBase(ctx context.Context, by Caller, id string) (event.
 	return rec.Position, err
 }
 
-// RecordEmptied reports that a deleted base holds nothing any more.
-func (c *Commands) RecordEmptied(ctx context.Context, by Caller, id string, documents int) error {
+// RecordEmptied reports that a deleted base holds nothing any more; again, that it
+// held something since it was reported before.
+func (c *Commands) RecordEmptied(ctx context.Context, by Caller, id string, documents int, again bool) error {
 	_, err := c.onBase(ctx, by, id, "RecordEmptied", func(knowledge.Base) (knowledge.BaseCommand, error) {
-		return knowledge.RecordEmptied{BaseEmptied: knowledge.BaseEmptied{Documents: documents, At: c.Now().UTC()}}, nil
+		return knowledge.RecordEmptied{BaseEmptied: knowledge.BaseEmptied{Documents: documents, At: c.Now().UTC()}, Again: again}, nil
 	})
 	return err
 }

@@ -10,12 +10,13 @@ import (
 
 // emptyBase deletes what a deleted base holds, and makes the index forget it. Cut
 // short, it is done again from the start: what is deleted is not there to be
-// listed.
+// listed. So is what was added while the base was deleted, and came late (see
+// projections.Bases).
 func (g *Ingest) emptyBase(ctx context.Context, j *job) (time.Time, error) {
 	tenant, base := j.owed.Stream.Tenant, j.owed.Stream.ID
 	b, version, err := g.Commands.LookBase(ctx, tenant, base)
 	g.known(j, version)
-	if err != nil || !b.OwesEmptying() {
+	if err != nil || !b.Deleted {
 		return time.Time{}, err
 	}
 	head, err := g.Store.Head(ctx)
@@ -40,5 +41,5 @@ func (g *Ingest) emptyBase(ctx context.Context, j *job) (time.Time, error) {
 	if err := g.Index.RemoveBase(ctx, tenant, base); err != nil {
 		return time.Time{}, err
 	}
-	return time.Time{}, g.Commands.RecordEmptied(ctx, g.by(tenant), base, deleted)
+	return time.Time{}, g.Commands.RecordEmptied(ctx, g.by(tenant), base, deleted, b.Emptied)
 }

@@ -54,9 +54,10 @@ func (g *Ingest) moveDocument(ctx context.Context, j *job) (time.Time, error) {
 	}
 }
 
-// orphan deletes a document whose base was deleted while it was being added.
+// orphan deletes a document whose base was deleted while it was being added. One
+// that is in the index was there when the base was emptied.
 func (g *Ingest) orphan(ctx context.Context, d *commands.Document) error {
-	if !d.State.Live() || !d.State.Open() {
+	if !d.State.Live() || !d.State.Open() && !d.State.Draft {
 		return nil
 	}
 	b, _, err := g.Commands.LookBase(ctx, d.Tenant, d.State.Base())

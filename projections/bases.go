@@ -50,8 +50,9 @@ func (b BaseEntry) Capabilities() map[string]bool {
 
 // Bases are the knowledge bases. Index: name, kind, text (name and description,
 // in lower case), created_at and updated_at (unix microseconds). Collections:
-// FolderCollection, OwingCollection (bases that were deleted and are not empty).
-var Bases = Projection{Name: "knowledge_bases", Version: 1,
+// FolderCollection, OwingCollection (bases that were deleted and are not empty, or
+// to which something was added after that).
+var Bases = Projection{Name: "knowledge_bases", Version: 2,
 	Filter: event.Filter{Categories: []string{knowledge.BaseCategory, knowledge.Category}}, Fold: foldBases}
 
 // FolderCollection has a document for each base that has folders: Folders.
@@ -148,6 +149,10 @@ func foldCounts(v *View, f Fact) {
 	}
 	switch e := f.Event.(type) {
 	case knowledge.DocumentAdded:
+		// The base is made before what is in it, so it was deleted meanwhile.
+		if Get[BaseEntry](v, "", tenant, e.Base) == nil && Get[Owing](v, OwingCollection, tenant, e.Base) == nil {
+			Put(v, OwingCollection, tenant, e.Base, &Owing{knowledge.BaseCategory, e.Base, e.Base}, nil)
+		}
 		d = &counted{Base: e.Base, Tags: e.Tags, Folder: e.Folder, FAQ: e.Origin == knowledge.OriginFAQ}
 	case knowledge.DocumentDeleted:
 		d = nil

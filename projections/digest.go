@@ -21,7 +21,7 @@ func Digest(ctx context.Context, d Documents, p Projection, tenants ...string) (
 	h := sha256.New()
 	var c Content
 	for _, tenant := range tenants {
-		for _, kind := range []string{"", StepCollection, turnsCollection, UsageByRun, UsageBySession, heldCollection, attachedCollection, AskedCollection, OwingCollection, FolderCollection, countedCollection} {
+		for _, kind := range []string{"", StepCollection, turnsCollection, UsageByRun, UsageBySession, heldCollection, attachedCollection, importsCollection, AskedCollection, OwingCollection, FolderCollection, countedCollection} {
 			collection := p.ID()
 			if kind != "" {
 				collection += "." + kind

@@ -120,6 +120,35 @@ func TestLibrary(t *testing.T) {
 	golden(t, "library.golden", nil, everything(t, d, collections...))
 }
 
+// What is added to a base that is deleted and empty is owed, until it is emptied
+// again.
+func TestBases_LateAddition(t *testing.T) {
+	b, d := newBook(t), &memory.Documents{}
+	owing := func() string {
+		t.Helper()
+		b.project(d, projections.Bases)
+		return everything(t, d, projections.Bases.ID()+"."+projections.OwingCollection)
+	}
+	b.base("b1", knowledge.BaseCreated{Base: "b1", Name: "B", Kind: knowledge.KindDocument})
+	b.document("early", knowledge.DocumentAdded{Document: "early", Base: "b1"})
+	if got := owing(); got != "" {
+		t.Fatal(got)
+	}
+	b.base("b1", knowledge.BaseDeleted{}, knowledge.BaseEmptied{})
+	if got := owing(); got != "" {
+		t.Fatal(got)
+	}
+	b.document("late", knowledge.DocumentAdded{Document: "late", Base: "b1"})
+	if got := owing(); !strings.Contains(got, `"id": "b1"`) {
+		t.Fatal(got)
+	}
+	b.document("late", knowledge.DocumentDeleted{})
+	b.base("b1", knowledge.BaseEmptied{Documents: 1})
+	if got := owing(); got != "" {
+		t.Fatal(got)
+	}
+}
+
 func TestSpans(t *testing.T) {
 	b := newBook(t)
 	b.library()

@@ -27,17 +27,20 @@ type Reference struct {
 // References are what content is in use for. A reference ends when its session is
 // deleted, and that of messages and runs when the conversation is emptied; an
 // attachment that no message has named ends with its removal. What a document of
-// a knowledge base names ends when it is deleted. Streams of
+// a knowledge base names ends when it is deleted; of an import of FAQ entries, all
+// but its report ends with the import, and that with the base. Streams of
 // categories that this build does not know by name hold all that looks like a
 // digest in their facts, for ever: what is not understood is not thrown away.
 // Index: digest.
-var References = Projection{Name: "references", Version: 1, Fold: foldReferences, Exact: true}
+var References = Projection{Name: "references", Version: 2, Fold: foldReferences, Exact: true}
 
 // heldCollection lists the digests of each holder; attachedCollection has the
-// digests of the attachments of each session.
+// digests of the attachments of each session, importsCollection the holders that
+// are imports of each base.
 const (
 	heldCollection     = "held"
 	attachedCollection = "attached"
+	importsCollection  = "imports" // of each base: lists of holders
 )
 
 // attachments are the listed attachments of a session that have content.
@@ -55,7 +58,7 @@ func foldReferences(v *View, f Fact) {
 	case run.Category:
 		holder := sessionOf(f)
 		if holder == "" {
-			holder = " " + f.Stream.Category + "/" + f.Stream.ID // no session has this id
+			holder = holderOf(f)
 		}
 		switch e := f.Event.(type) {
 		case run.RunStarted:
@@ -66,21 +69,68 @@ func foldReferences(v *View, f Fact) {
 			}
 		}
 	case key.Category, tenant.Category, request.Category:
+	case knowledge.BaseCategory:
+		if _, deleted := f.Event.(knowledge.BaseDeleted); deleted {
+			for _, holder := range takeItems(v, importsCollection, in, f.Stream.ID) {
+				letGo(v, in, holder)
+			}
+			Put(v, importsCollection, in, goneID(f.Stream.ID), &struct{}{}, nil)
+		}
+	case knowledge.ImportCategory:
+		foldImportReferences(v, f)
 	case knowledge.Category:
 		if _, deleted := f.Event.(knowledge.DocumentDeleted); deleted {
-			holder := " " + f.Stream.Category + "/" + f.Stream.ID
-			for _, digest := range takeItems(v, heldCollection, in, holder) {
-				Remove(v, "", in, referenceID(digest, holder))
-			}
+			letGo(v, in, holderOf(f))
 			return
 		}
 		fallthrough
 	default:
 		for _, digest := range digestPattern.FindAllString(string(f.Data), -1) {
-			hold(v, in, " "+f.Stream.Category+"/"+f.Stream.ID, digest, func(r *Reference) { r.Used = true })
+			hold(v, in, holderOf(f), digest, func(r *Reference) { r.Used = true })
 		}
 	}
 }
+
+// holderOf names a stream that holds content by itself; no session has such an id.
+func holderOf(f Fact) string { return " " + f.Stream.Category + "/" + f.Stream.ID }
+
+// letGo ends all that a holder has.
+func letGo(v *View, in, holder string) {
+	for _, digest := range takeItems(v, heldCollection, in, holder) {
+		Remove(v, "", in, referenceID(digest, holder))
+	}
+}
+
+// foldImportReferences holds the content of an import until it is over, and its
+// report as long as its base is there.
+func foldImportReferences(v *View, f Fact) {
+	in, holder := f.Stream.Tenant, holderOf(f)
+	used := func(blobs ...knowledge.Blob) {
+		for _, b := range blobs {
+			hold(v, in, holder, b.Digest, func(r *Reference) { r.Used = true })
+		}
+	}
+	switch e := f.Event.(type) {
+	case knowledge.ImportRequested:
+		used(e.Rows)
+		if Get[struct{}](v, importsCollection, in, goneID(e.Base)) == nil {
+			addItem(v, importsCollection, in, e.Base, holder)
+		}
+	case knowledge.ImportProgressed:
+		used(e.Notes, e.Before)
+	case knowledge.ImportCompleted:
+		letGo(v, in, holder)
+		// Facts about the base are in the correlation.
+		if Get[struct{}](v, importsCollection, in, goneID(f.Meta.Correlation)) == nil {
+			used(e.Report)
+		}
+	case knowledge.ImportFailed:
+		letGo(v, in, holder)
+	}
+}
+
+// goneID marks a base that was deleted: an import may end after it.
+func goneID(base string) string { return "gone:" + base }
 
 func foldSessionReferences(v *View, in, id string, e any) {
 	switch e := e.(type) {

@@ -8,6 +8,7 @@ import (
 
 	"refold/domain"
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/domain/run"
 	"refold/domain/session"
 	"refold/infra/memory"
@@ -88,6 +89,34 @@ func TestReferences(t *testing.T) {
 			t.Errorf("left in %s: %v, %v", c, page.Documents, err)
 		}
 	}
+}
+
+// An import holds what it works with until it is over, its report as long as the
+// base is there, also if it ends after that.
+func TestReferences_OfImports(t *testing.T) {
+	b, d := newBook(t), &memory.Documents{}
+	blob := func(name string) knowledge.Blob { return knowledge.Blob{Digest: name, Size: 1} }
+	imports := func(id string, facts ...knowledge.ImportEvent) {
+		write(b, knowledge.ImportCodec, knowledge.ImportCategory, "acme", id, facts...)
+	}
+	all := []string{"rows", "notes", "before", "report", "rows2", "rows3", "report3"}
+	want := func(when, want string) {
+		t.Helper()
+		if got := b.inUse(d, "acme", all...); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+	}
+	imports("i1", knowledge.ImportRequested{Import: "i1", Base: "s1", Rows: blob("rows")}, knowledge.ImportStarted{}, knowledge.ImportProgressed{Notes: blob("notes"), Before: blob("before")})
+	imports("i2", knowledge.ImportRequested{Import: "i2", Base: "s1", Rows: blob("rows2")})
+	imports("i3", knowledge.ImportRequested{Import: "i3", Base: "s1", Rows: blob("rows3")})
+	want("at work", "rows notes before rows2 rows3")
+	imports("i1", knowledge.ImportCompleted{Report: blob("report")})
+	imports("i2", knowledge.ImportFailed{})
+	want("over", "report rows3")
+	b.base("s1", knowledge.BaseDeleted{}) // as facts of the book are about s1
+	want("the base is gone", "")
+	imports("i3", knowledge.ImportCompleted{Report: blob("report3")})
+	want("and the last one ends", "")
 }
 
 // What this build does not understand keeps what it names.

@@ -103,9 +103,6 @@ type Base struct {
 // Live tells whether the base exists for its users.
 func (b Base) Live() bool { return b.Created != nil && !b.Deleted }
 
-// OwesEmptying tells whether what a deleted base held is still to be removed.
-func (b Base) OwesEmptying() bool { return b.Deleted && !b.Emptied }
-
 // Kind is what kind of base it is, "" if it does not exist.
 func (b Base) Kind() string {
 	if b.Created == nil {
@@ -132,8 +129,12 @@ type PinBase struct {
 // DeleteBase hides the base.
 type DeleteBase struct{ BaseDeleted }
 
-// RecordEmptied reports that a deleted base is empty.
-type RecordEmptied struct{ BaseEmptied }
+// RecordEmptied reports that a deleted base is empty. It is recorded once, or,
+// with Again, once more: something was added while the base was deleted.
+type RecordEmptied struct {
+	BaseEmptied
+	Again bool
+}
 
 func (CreateBase) baseCommand()    {}
 func (ChangeBase) baseCommand()    {}
@@ -155,7 +156,7 @@ func DecideBase(b Base, c BaseCommand) ([]BaseEvent, error) {
 		return decideCreate(b, c)
 	}
 	if c, ok := c.(RecordEmptied); ok {
-		if !b.OwesEmptying() {
+		if !b.Deleted || b.Emptied && !c.Again {
 			return nil, nil
 		}
 		return []BaseEvent{c.BaseEmptied}, nil

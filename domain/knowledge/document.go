@@ -239,7 +239,7 @@ type StageFailed struct {
 const (
 	CodeLost       = "lost"       // its process is gone
 	CodeReturned   = "returned"   // its process is ending, or was told to leave it
-	CodeSuperseded = "superseded" // its result belongs to an earlier revision
+	CodeSuperseded = "superseded" // its result belongs to an earlier revision, or to what was deleted
 )
 
 // IngestionCancelled ends the ingestion of a revision: a fence after which no

@@ -459,6 +459,11 @@ func TestDelete_IsAFence(t *testing.T) {
 		c.When(cmd).Refused(knowledge.ErrNoDocument)
 	}
 	c.When(claim("parse", 1, 0)).Refused(knowledge.ErrNotDue)
+	// A result that comes late names no content; what the index was told stays true.
+	late := given(t, file()).When(claim("parse", 1, 0), gone)
+	late.When(knowledge.Record{Claim: 1, Event: knowledge.Parsed{Revision: 1, Text: knowledge.Blob{Digest: "sha256:late"}, At: t0}, Now: t0}).Kinds("StageFailed")
+	late = stages(t, given(t, file()), "parse", "chunk", "embed").When(claim("index", 1, 0), gone)
+	late.When(knowledge.Record{Claim: 4, Event: knowledge.Indexed{Revision: 1, Chunks: 1, At: t0}, Now: t0}).Kinds("Indexed")
 }
 
 func TestPlainURL(t *testing.T) {

@@ -45,7 +45,8 @@ func resultOf(e Event) (stage string, revision int) {
 }
 
 // decideRecord records the result of a claim, once. A result that belongs to an
-// earlier revision only closes the claim; but what the index holds is true.
+// earlier revision, or to a deleted document, only closes the claim; but what the
+// index holds is true.
 func decideRecord(s State, c Record) ([]Event, error) {
 	stage, revision := resultOf(c.Event)
 	if stage == "" {
@@ -57,9 +58,10 @@ func decideRecord(s State, c Record) ([]Event, error) {
 	if stage != s.Claim.Stage || revision != 0 && revision != s.Claim.Revision {
 		return nil, fmt.Errorf("knowledge: %T of revision %d reported for the claim of %s, revision %d", c.Event, revision, s.Claim.Stage, s.Claim.Revision)
 	}
-	if revision != 0 && revision != s.Revision && stage != StageIndex {
+	if revision != 0 && (s.Deleted || revision != s.Revision) && stage != StageIndex {
+		// It would name content that nothing lets go of any more.
 		return []Event{StageFailed{Revision: revision, Stage: stage, Attempt: s.Claim.Attempt, Code: CodeSuperseded,
-			Message: "the document has been changed meanwhile; its newest content is processed", At: c.Now}}, nil
+			Message: "the document has been changed or deleted meanwhile", At: c.Now}}, nil
 	}
 	out := []Event{c.Event}
 	for _, e := range c.More {

@@ -170,9 +170,9 @@ func (a *App) begin(ctx context.Context) error {
 		return nil
 	}
 	a.work.Go(func() { a.move(bg, head) })
-	if a.Config.Sample && head == "" {
+	if a.Config.Sample {
 		a.work.Go(func() {
-			if err := a.sample(bg); err != nil && bg.Err() == nil {
+			if err := a.sample(bg, head == ""); err != nil && bg.Err() == nil {
 				a.Config.Log.Warn("there is no sample to ask, or only a part of it", "error", err)
 			}
 		})

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestChunks(t *testing.T) {
 	if a := l.do(t, "PUT", path, map[string]any{"content": "Late.", "expected_revision": 0}); a.status != 409 || !strings.Contains(a.body, "chunk_revision_conflict") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	l.do(t, "PUT", path, map[string]any{"content": " "}).refused(t, 400, 1000, "bad_content", "50000")
+	l.do(t, "PUT", path, map[string]any{"content": " "}).refused(t, 400, 1000, "bad_request", "must hold a text")
 	l.do(t, "PUT", path, map[string]any{"is_enabled": false}).data(t, 200, &one)
 	l.finds(t, b, "pumpkin", 0)
 	var words []struct {
@@ -129,6 +130,33 @@ func TestChunks(t *testing.T) {
 	l.do(t, "DELETE", path, nil).same(t, 200, `{"success":true,"message":"Chunk deleted"}`)
 	if got := l.pieces(t, d.ID, "?page_size=100"); len(got) != len(all)-1 || got[3].ID != all[4].ID {
 		t.Errorf("%d pieces are left", len(got))
+	}
+	// Pages go on as if what was deleted had never been.
+	left := slices.Delete(slices.Clone(all), 3, 4)
+	for _, n := range []int{0, 0, 5, 9, 10, 18} {
+		l.do(t, "DELETE", "/api/v1/chunks/"+d.ID+"/"+left[n].ID, nil).same(t, 200, `{"success":true,"message":"Chunk deleted"}`)
+		left = slices.Delete(left, n, n+1)
+	}
+	for _, size := range []int{1, 4, 7, 100} {
+		var ids []string
+		for page := 1; ; page++ {
+			a := l.do(t, "GET", fmt.Sprintf("/api/v1/chunks/%s?page=%d&page_size=%d", d.ID, page, size), nil)
+			if !strings.Contains(a.body, fmt.Sprintf(`"total":%d`, len(left))) {
+				t.Fatalf("%s", a.body)
+			}
+			got := l.pieces(t, d.ID, fmt.Sprintf("?page=%d&page_size=%d", page, size))
+			for _, p := range got {
+				ids = append(ids, p.ID)
+			}
+			if len(got) < size {
+				break
+			}
+		}
+		for i, p := range left {
+			if i >= len(ids) || ids[i] != p.ID || len(ids) != len(left) {
+				t.Fatalf("pages of %d: %d pieces, the one at %d is another", size, len(ids), i)
+			}
+		}
 	}
 	for _, p := range []string{path, "/api/v1/chunks/" + d.ID + "/nope"} {
 		l.do(t, "DELETE", p, nil).refused(t, 404, 1003, "chunk_not_found", "")

@@ -28,6 +28,7 @@ type settings struct {
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
 	Upload                                     int64  // bytes of a file for a knowledge base
+	Sample                                     bool   // begin with the sample knowledge base
 }
 
 // process is a running server.

@@ -36,6 +36,7 @@ type settings struct {
 	Rate, ChatRate                             string
 	Store                                      string // "" = a file in Data
 	Upload                                     int64  // bytes of a file for a knowledge base
+	Sample                                     bool   // begin with the sample knowledge base
 }
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -56,7 +57,7 @@ func serve(ctx context.Context) error {
 	}
 	c := app.Config{Data: s.Data, Store: s.Store, Gone: ms(s.Gone), CollectEvery: ms(s.Collect), CollectGrace: ms(s.Grace), Addr: s.Addr, APIKey: s.Key, Roots: s.Roots, Temperature: -1, Version: "e2e",
 		RunTimeout: ms(s.RunLimit), ApprovalTimeout: ms(s.Approval), ReadTimeout: ms(s.Read),
-		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate, MaxUpload: s.Upload,
+		ContextTokens: s.Context, Rate: s.Rate, ChatRate: s.ChatRate, MaxUpload: s.Upload, Sample: s.Sample,
 		Log:   slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 		Tools: []tool.Tool{ledgerAppend{world{s.Ledger, s.Gate}}, mailSend{world{s.Ledger, s.Gate}}, look{world{s.Ledger, s.Gate}}, flood{}}}
 	if s.ModelURL != "" {
