@@ -99,7 +99,11 @@ func (a *API) unsupported(kind string) error {
 	if kind == "" {
 		what = "files without an extension"
 	}
-	return domain.Reject(domain.Invalid, "unsupported_file_type", what+" are not read; supported are "+strings.Join(a.Types, ", ")).With(map[string]any{"supported": a.Types})
+	advice := ""
+	if newer := map[string]string{"xls": "xlsx", "doc": "docx"}[kind]; newer != "" {
+		advice = "; save it as ." + newer + " and add that"
+	}
+	return domain.Reject(domain.Invalid, "unsupported_file_type", what+" are not read"+advice+"; supported are "+strings.Join(a.Types, ", ")).With(map[string]any{"supported": a.Types})
 }
 
 func channelOr(channel string) string {

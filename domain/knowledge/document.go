@@ -68,7 +68,7 @@ type Recipe struct {
 // changes what comes out counts them up; documents that are read again are then
 // made anew.
 const (
-	Parsing  = "1"
+	Parsing  = "2"
 	Cutting  = "1"
 	Mentions = "1" // of the chunks about tables and of FAQ entries
 )

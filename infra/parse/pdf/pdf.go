@@ -251,7 +251,7 @@ func read(ctx context.Context, p pdfium.Pdfium, in io.ReadSeeker, size int64) (h
 			without++
 			continue
 		}
-		fmt.Fprintf(&b, "<!-- page %d -->\n\n%s\n\n", i+1, text)
+		b.WriteString(text + "\n\n")
 		if b.Len() > handlers.MaxParsed {
 			return out, &handlers.ParseError{Code: "too_large", Message: "the PDF holds too much text: split it"}
 		}
