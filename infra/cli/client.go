@@ -62,6 +62,7 @@ type apiError struct {
 	Message string
 	Details map[string]any
 	Same    string // the document that is there already, "" = it is another error
+	State   string // parse_status of that document
 }
 
 func (e *apiError) Error() string { return e.Message }
@@ -93,8 +94,8 @@ func parseError(status int, raw []byte) error {
 	var bare struct {
 		Error string `json:"error"`
 	}
-	if id, message := sameAs(status, raw); id != "" {
-		return &apiError{Status: status, Message: message, Same: id}
+	if same, message := sameAs(status, raw); same.ID != "" {
+		return &apiError{Status: status, Message: message, Same: same.ID, State: same.Status}
 	}
 	switch {
 	case json.Unmarshal(raw, &nested) == nil && nested.Error.Message != "":

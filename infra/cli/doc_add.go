@@ -1,16 +1,21 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"refold/infra/app"
 	"refold/infra/parse"
 )
 
@@ -27,7 +32,8 @@ type DocAdd struct {
 func (DocAdd) Help() string {
 	return `Folders are walked; files that can't be read (images, archives, programs) and hidden
 ones are skipped, which is said. What is there already, byte for byte, costs nothing:
-after an interruption the same command goes on.
+after an interruption the same command goes on. What could not be read before is
+tried again. While a server starts again, the command waits for it.
 
 Without a running server the documents are processed by this command, which waits
 for that.
@@ -51,7 +57,7 @@ type source struct {
 // outcome is what became of it.
 type outcome struct {
 	Path   string `json:"path"`
-	Status string `json:"status"` // added, same, skipped, refused; with --wait: completed, failed, cancelled
+	Status string `json:"status"` // added, same, again (it had failed), skipped, refused; with --wait: completed, failed, cancelled
 	ID     string `json:"id,omitempty"`
 	Chunks int    `json:"chunk_count,omitempty"`
 	Error  string `json:"error,omitempty"`
@@ -207,21 +213,65 @@ func (a *adder) one(s source) outcome {
 		out.Status, out.Error = "skipped", s.skip
 		return out
 	}
-	row, err := a.link.send(a.ctx, a.base.ID, s)
+	var row docRow
+	err := a.patient(func(c *client) (err error) {
+		row, err = c.send(a.ctx, a.base.ID, s)
+		return err
+	})
 	var refused *apiError
+	if errors.As(err, &refused) && refused.Same != "" {
+		out.Status, out.ID, err = "same", refused.Same, nil
+		if refused.State == "failed" {
+			out.Status = "again"
+			err = a.patient(func(c *client) error {
+				return c.call(a.ctx, http.MethodPost, "/api/v1/knowledge/"+url.PathEscape(out.ID)+"/reparse", nil, nil)
+			})
+		}
+	}
 	switch {
-	case errors.As(err, &refused) && refused.Same != "":
-		out.Status, out.ID = "same", refused.Same
 	case err != nil:
 		out.Status, out.Error = "refused", err.Error()
 		return out
-	default:
+	case out.ID == "":
 		out.ID = row.ID
 	}
 	a.mu.Lock()
 	a.paths[out.ID] = s.path
 	a.mu.Unlock()
 	return out
+}
+
+// How long a server that does not answer is waited for.
+const (
+	patience  = 10 * time.Second
+	lookAgain = 200 * time.Millisecond
+)
+
+// patient repeats what fails because the server is starting again, where it may be
+// at another address by then. Nothing is done twice: what was added is the same.
+func (a *adder) patient(f func(*client) error) error {
+	ctx, cancel := context.WithTimeout(a.ctx, patience)
+	defer cancel()
+	for {
+		a.mu.Lock()
+		c := a.link.client
+		a.mu.Unlock()
+		err := f(c)
+		var answered *apiError
+		if err == nil || a.link.app != nil || errors.As(err, &answered) && answered.Status != http.StatusServiceUnavailable || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return err
+		}
+		if found, ok := app.FindServer(ctx, a.config.Data); ok {
+			a.mu.Lock()
+			a.link.client = &client{"http://" + found.Addr, found.LocalKey, a.cli.Tenant}
+			a.mu.Unlock()
+		}
+	}
 }
 
 // report says what became of a source.

@@ -93,18 +93,18 @@ func (c *client) answer(req *http.Request) (*http.Response, error) {
 	return nil, parseError(res.StatusCode, raw)
 }
 
-// sameAs is the document that an answer says is there already, "" if it says
-// something else.
-func sameAs(status int, raw []byte) (id, message string) {
+// sameAs is the document that an answer says is there already, without an id if it
+// says something else.
+func sameAs(status int, raw []byte) (same docRow, message string) {
 	var body struct {
 		Code    any    `json:"code"`
 		Message string `json:"message"`
 		Data    docRow `json:"data"`
 	}
-	if status != http.StatusConflict || json.NewDecoder(bytes.NewReader(raw)).Decode(&body) != nil || body.Data.ID == "" {
-		return "", ""
+	if status != http.StatusConflict || json.NewDecoder(bytes.NewReader(raw)).Decode(&body) != nil {
+		return docRow{}, ""
 	}
-	return body.Data.ID, body.Message
+	return body.Data, body.Message
 }
 
 // How documents are waited for.
@@ -159,7 +159,9 @@ func (a *adder) await() error {
 
 func (a *adder) ask(ids []string) (map[string]docRow, error) {
 	var rows []docRow
-	if err := a.link.call(a.ctx, http.MethodGet, "/api/v1/knowledge/batch?"+url.Values{"ids": ids}.Encode(), nil, &rows); err != nil {
+	if err := a.patient(func(c *client) error {
+		return c.call(a.ctx, http.MethodGet, "/api/v1/knowledge/batch?"+url.Values{"ids": ids}.Encode(), nil, &rows)
+	}); err != nil {
 		return nil, err
 	}
 	out := map[string]docRow{}

@@ -130,11 +130,14 @@ type KBCreate struct {
 	Description string `help:"What it is about." placeholder:"TEXT"`
 	ChunkSize   int    `help:"Tokens of a piece; 0 = 512." placeholder:"N"`
 	Embedding   string `help:"Embedding model by its configured name; empty = the default one." placeholder:"NAME"`
+	Force       bool   `help:"Make it although there is one of this name."`
 }
 
 // Help gives examples.
 func (KBCreate) Help() string {
-	return `Examples:
+	return `Exit codes: 0 it is made, 1 there is one of this name already; its id is said.
+
+Examples:
   refold kb create Handbook --description "How we work"
   refold kb create Questions --type faq
   refold kb create Notes --chunk-size 256 --json | jq -r .id`
@@ -147,6 +150,17 @@ func (k KBCreate) Run(e *env) error {
 		body["chunking_config"] = map[string]any{"chunk_size": k.ChunkSize, "chunk_overlap": k.ChunkSize / 8}
 	}
 	return e.withClient(func(c *client) error {
+		if !k.Force {
+			rows, err := e.bases(c)
+			if err != nil {
+				return err
+			}
+			for _, b := range rows {
+				if strings.EqualFold(b.Name, strings.TrimSpace(k.Name)) {
+					return fmt.Errorf("there is a knowledge base %q already, its id is %s; add to it, choose another name, or make a second one: refold kb create %q --force", b.Name, b.ID, k.Name)
+				}
+			}
+		}
 		var made kbRow
 		if err := c.call(e.ctx, http.MethodPost, "/api/v1/knowledge-bases", body, &made); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"refold/tests/scripted"
 )
@@ -65,6 +66,14 @@ func kbCommands(t *testing.T, run func(args ...string) result) {
 	if len(made) != 1 || made[0]["name"] != "Shop" {
 		t.Fatalf("%v", made)
 	}
+	if said := ok(1, "kb", "create", "shop"); !strings.Contains(said, fmt.Sprint(made[0]["id"])) || !strings.Contains(said, "--force") {
+		t.Errorf("%q", said)
+	}
+	second := jsonRows(t, run("kb", "create", "SHOP", "--force", "--json").stdout)
+	if len(second) != 1 || second[0]["id"] == made[0]["id"] {
+		t.Fatalf("%v", second)
+	}
+	ok(0, "kb", "delete", fmt.Sprint(second[0]["id"]))
 	rows := jsonRows(t, run("doc", "add", dir, "--kb", "shop", "--wait", "--json").stdout)
 	became := map[string]string{}
 	for _, r := range rows {
@@ -78,7 +87,7 @@ func kbCommands(t *testing.T, run func(args ...string) result) {
 		t.Errorf("%v", became)
 	}
 	said := ok(3, "doc", "add", dir, "--kb", "Shop", "--wait")
-	if strings.Count(said, "same  ") != 3 || strings.Contains(said, "added  ") || !strings.Contains(said, "failed  "+filepath.Join(dir, "bad.pdf")) || !strings.Contains(said, "skipped  ") {
+	if strings.Count(said, "same  ") != 2 || strings.Count(said, "again  ") != 1 || strings.Contains(said, "added  ") || !strings.Contains(said, "failed  "+filepath.Join(dir, "bad.pdf")) || !strings.Contains(said, "skipped  ") {
 		t.Errorf("the same again:\n%s", said)
 	}
 	if said = ok(0, "doc", "list", "--kb", "Shop", "--status", "failed"); !strings.Contains(said, "bad.pdf") || strings.Contains(said, "prices.csv") {
@@ -116,6 +125,13 @@ func kbCommands(t *testing.T, run func(args ...string) result) {
 	if said = ok(1, "doc", "add", filepath.Join(dir, "none.md"), "--kb", "Shop"); !strings.Contains(said, "none.md") {
 		t.Errorf("%s", said)
 	}
+	old := filepath.Join(dir, "old.xls")
+	if err := os.WriteFile(old, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said = ok(3, "doc", "add", old, "--kb", "Shop"); !strings.Contains(said, "save it as .xlsx") {
+		t.Errorf("%s", said)
+	}
 	if said = ok(3, "doc", "add", "http://127.0.0.1/x", "--kb", "Shop"); !strings.Contains(said, "can't be fetched") {
 		t.Errorf("%s", said)
 	}
@@ -140,6 +156,45 @@ func TestKBCommands(t *testing.T) {
 		data := t.TempDir()
 		kbCommands(t, func(args ...string) result { return refold(t, append([]string{"--data", data}, args...)...) })
 	})
+}
+
+// TestDocAdd_WhileTheServerStartsAgain: the command waits for the server, and every
+// file is there once.
+func TestDocAdd_WhileTheServerStartsAgain(t *testing.T) {
+	l := newLab(t, nil)
+	b := l.newBase(t, "Shop", "")
+	files := map[string]string{}
+	for i := range 60 {
+		files[fmt.Sprintf("file%02d.md", i)] = fmt.Sprintf("# File %d\n\nIts word is sesame%d.\n", i, i)
+	}
+	dir := folder(t, files)
+	done := make(chan result, 1)
+	go func() { done <- refold(t, "--data", l.s.Data, "doc", "add", dir, "--kb", "Shop", "--wait", "--json") }()
+	ctx := guarded(t)
+	var docs []struct{ ID string }
+	count := func() int {
+		l.do(t, "GET", "/api/v1/knowledge-bases/"+b+"/knowledge?page_size=100", nil).data(t, 200, &docs)
+		return len(docs)
+	}
+	for count() < 5 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("nothing is added")
+		}
+	}
+	l.p.kill(t)
+	l.up(t)
+	out := <-done
+	completed := map[string]bool{}
+	for _, r := range jsonRows(t, out.stdout) {
+		if r["status"] == "completed" {
+			completed[r["path"].(string)] = true
+		}
+	}
+	if out.code != 0 || len(completed) != len(files) || count() != len(files) {
+		t.Errorf("exit %d, %d completed, %d there\n%s%s", out.code, len(completed), len(docs), out.stdout, out.stderr)
+	}
 }
 
 // TestKBCommands_Help: every command has examples.
