@@ -21,17 +21,6 @@ func place(r *http.Request) string {
 	return r.URL.Query().Get("after")
 }
 
-// after drops the frames up to and including the one with the id; false if it
-// is not among them.
-func after(frames []projections.Frame, id string) ([]projections.Frame, bool) {
-	for i, f := range frames {
-		if f.ID == id {
-			return frames[i+1:], true
-		}
-	}
-	return frames, false
-}
-
 // errLeft says that the reader is gone, or its server is going.
 var errLeft = errors.New("the stream has ended")
 
@@ -40,32 +29,33 @@ var errLeft = errors.New("the stream has ended")
 // stored. With title, what the end of the run gave its session belongs to it.
 func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow, title bool) (ended bool, err error) {
 	ctx := r.Context()
-	f, stop := a.follow(tenant(r), runID)
-	defer stop()
+	feed, leave := a.watch(tenant(r), runID)
+	defer leave()
 	t, stopTitle := a.titleOf(r, runID)
 	defer stopTitle()
-	frames, err := f.stored(ctx)
+	part, err := feed.next(ctx)
 	if err != nil {
 		return false, err
 	}
-	if title && f.feed.Over() {
-		more, _, err := t.stored(ctx)
-		if err != nil {
+	var given []projections.Frame
+	if title && part.over {
+		if given, _, err = t.stored(ctx); err != nil {
 			return false, err
 		}
-		frames = append(frames, more...)
 	}
 	if err := out.begin(); err != nil {
 		return false, errLeft
 	}
-	if from != "" {
-		rest, found := after(frames, from)
-		if !found {
+	last := part.last()
+	if from != "" && !part.after(from) {
+		switch {
+		case len(given) > 0 && given[0].ID == from:
+			part.wire, given = nil, nil
+		default:
 			if err := out.resync("the place " + quote(from) + " is not one of this stream; all follows from the start"); err != nil {
 				return false, errLeft
 			}
 		}
-		frames = rest
 	}
 	beat := a.Heartbeat
 	if beat == 0 {
@@ -73,32 +63,46 @@ func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow, 
 	}
 	timer := time.NewTimer(beat)
 	defer timer.Stop()
+	said := time.Now()
 	for {
-		if n := len(frames); n > 0 && f.feed.Over() {
-			a.settled(ctx, frames[n-1].ID)
+		if len(part.wire)+len(given) > 0 && part.over {
+			if len(given) > 0 {
+				last = given[len(given)-1].ID
+			}
+			a.settled(ctx, last)
 		}
-		if err := out.frames(frames); err != nil {
+		if err := out.write(part.wire); err != nil {
 			return false, errLeft
 		}
-		if f.feed.Over() || !follow {
-			if title && follow && f.feed.Over() {
-				return true, t.wait(ctx, out, f.feed.CompletedAt())
-			}
-			return f.feed.Over(), nil
+		if err := out.frames(given); err != nil {
+			return false, errLeft
 		}
-		timer.Reset(beat)
-		select {
-		case <-f.sub.notify:
-		case <-timer.C:
-			if err := out.write([]byte(": ping\n\n")); err != nil {
-				return false, errLeft
+		if part.over || !follow {
+			if title && follow && part.over {
+				return true, t.wait(ctx, out, part.completed)
 			}
+			return part.over, nil
+		}
+		if len(part.wire) > 0 {
+			said = time.Now()
+		}
+		select {
+		case <-part.more:
+		case <-timer.C:
+			if time.Since(said) >= beat {
+				if err := out.write([]byte(": ping\n\n")); err != nil {
+					return false, errLeft
+				}
+				said = time.Now()
+			}
+			timer.Reset(beat - time.Since(said)) // not at each frame: many readers have many timers
 		case <-ctx.Done():
 			return false, errLeft
 		}
-		if frames, err = f.next(ctx); err != nil {
+		if part, err = feed.next(ctx); err != nil {
 			return false, err
 		}
+		last = part.last()
 	}
 }
 

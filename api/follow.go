@@ -8,15 +8,16 @@ import (
 	"refold/projections"
 )
 
-// follower brings one run's frames to one reader: first what is stored, then
-// what happens, without a gap and without a repetition, because it subscribes
-// before it reads and counts versions.
+// follower makes the frames of one run: first of what is stored, then of what
+// happens, without a gap and without a repetition, because it subscribes before
+// it reads and counts versions. Without a subscription it reads the store only.
 type follower struct {
 	api    *API
 	tenant string
 	run    string
 	feed   projections.RunFeed
 	sub    *subscription
+	stop   func()
 
 	version int64 // of the run's stream
 	call    int   // model call whose deltas are read
@@ -24,33 +25,28 @@ type follower struct {
 	pieces  int   // segments of it
 }
 
-func (a *API) follow(tenant, runID string) (*follower, func()) {
-	sub, stop := a.Tail.subscribe(tenant, run.Category, runID)
-	return &follower{api: a, tenant: tenant, run: runID, sub: sub}, stop
-}
-
 // stored gives the frames that the store has and the follower had not. The
 // deltas of a call are deleted when its run is over, so facts are looked for
 // again after them: whoever finds no deltas finds the fact that says the same.
-func (f *follower) stored(ctx context.Context) ([]projections.Frame, error) {
-	var out []projections.Frame
+// After an error it goes on where it was.
+func (f *follower) stored(ctx context.Context, put func(...projections.Frame)) error {
 	for again := false; ; again = true {
 		recs, err := f.api.Commands.Runs.Load(ctx, f.tenant, f.run, f.version)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, rec := range recs {
-			out = append(out, f.fact(rec)...)
+			put(f.fact(rec)...)
 		}
 		if f.feed.Call() == 0 || again && len(recs) == 0 {
-			return out, nil
+			return nil
 		}
 		deltas, err := f.api.Commands.Deltas.Load(ctx, f.tenant, run.DeltaID(f.run, f.feed.Call()), f.deltas)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, rec := range deltas {
-			out = append(out, f.delta(rec.Version, rec.Event)...)
+			put(f.delta(rec.Version, rec.Event)...)
 		}
 	}
 }
@@ -69,28 +65,6 @@ func (f *follower) delta(version int64, d run.Delta) []projections.Frame {
 	frames := f.feed.Delta(f.pieces, d.Segments)
 	f.pieces += len(d.Segments)
 	return frames
-}
-
-// next gives the frames of what has happened since, nil if nothing has.
-func (f *follower) next(ctx context.Context) ([]projections.Frame, error) {
-	batch, fell := f.sub.take()
-	var out []projections.Frame
-	for _, raw := range batch {
-		frames, gap, err := f.take(raw)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, frames...)
-		fell = fell || gap
-		if fell {
-			break
-		}
-	}
-	if fell {
-		frames, err := f.stored(ctx)
-		return append(out, frames...), err
-	}
-	return out, nil
 }
 
 // take folds one event of the tail; gap tells that one before it is missing.

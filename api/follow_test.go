@@ -13,7 +13,6 @@ import (
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/infra/memory"
-	"refold/projections"
 )
 
 // hooked runs a function before deltas are read.
@@ -59,13 +58,13 @@ func TestStoredAtTheEnd(t *testing.T) {
 	}
 	ids := func() []string {
 		t.Helper()
-		f, stop := a.follow(DefaultTenant, "r")
-		defer stop()
-		frames, err := f.stored(ctx)
+		feed, leave := a.watch(DefaultTenant, "r")
+		defer leave()
+		part, err := feed.next(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return names(frames)
+		return framesOf(part)
 	}
 	during := ids()
 	store.hook = func() {
@@ -83,10 +82,12 @@ func TestStoredAtTheEnd(t *testing.T) {
 	}
 }
 
-func names(frames []projections.Frame) []string {
-	var out []string
-	for _, f := range frames {
-		out = append(out, f.ID+" "+string(f.Data))
+// framesOf are the frames of a part as they are written.
+func framesOf(p feedPart) (out []string) {
+	from := p.origin
+	for _, end := range p.ends {
+		out = append(out, string(p.wire[from-p.origin:end-p.origin]))
+		from = end
 	}
 	return out
 }

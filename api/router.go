@@ -85,6 +85,9 @@ type API struct {
 
 	inFlight, readers atomic.Int64
 
+	feedsMu sync.Mutex
+	feeds   map[topic]*sharedFeed // of the runs that somebody reads
+
 	routes  chi.Routes
 	large   chan struct{} // a token for each large body in memory
 	tenants sync.Map      // names of tenants that exist

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -152,7 +153,7 @@ func (a *API) quiet(ctx context.Context, out *stream, sub *subscription) error {
 	defer timer.Stop()
 	for {
 		select {
-		case <-sub.notify:
+		case <-sub.changed():
 			sub.take()
 			return nil
 		case <-timer.C:
@@ -186,16 +187,15 @@ func (a *API) findItem(r *http.Request, items []item, id string) (int, error) {
 		if len(first) == 0 || first[0].Position > pos {
 			continue
 		}
-		f, stop := a.follow(tenant(r), items[i].run)
-		frames, err := f.stored(r.Context())
-		stop()
-		if err != nil {
+		found := false
+		f := &follower{api: a, tenant: tenant(r), run: items[i].run}
+		err = f.stored(r.Context(), func(frames ...projections.Frame) {
+			found = found || slices.ContainsFunc(frames, func(f projections.Frame) bool { return f.ID == id })
+		})
+		if err != nil || !found {
 			return -1, err
 		}
-		if _, found := after(frames, id); found {
-			return i, nil
-		}
-		return -1, nil
+		return i, nil
 	}
 	return -1, nil
 }

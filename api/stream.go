@@ -74,16 +74,21 @@ func (s *stream) write(b []byte) error {
 func (s *stream) frames(frames []projections.Frame) error {
 	var b []byte
 	for _, f := range frames {
-		b = append(b, "id:"...)
-		b = append(b, f.ID...)
-		b = append(b, "\nevent:message\ndata:"...)
-		b = append(b, f.Data...)
-		b = append(b, "\n\n"...)
+		b = appendFrame(b, f)
 	}
 	if len(b) == 0 {
 		return nil
 	}
 	return s.write(b)
+}
+
+// appendFrame appends a frame as it is written.
+func appendFrame(b []byte, f projections.Frame) []byte {
+	b = append(b, "id:"...)
+	b = append(b, f.ID...)
+	b = append(b, "\nevent:message\ndata:"...)
+	b = append(b, f.Data...)
+	return append(b, "\n\n"...)
 }
 
 // resync tells a reader that its place could not be found and that all follows

@@ -30,11 +30,18 @@ type topic struct{ tenant, category, id string }
 
 // subscription is what one reader has not taken yet.
 type subscription struct {
-	mu     sync.Mutex
-	queue  []event.Raw
-	fell   bool // events were left out: read the store
-	notify chan struct{}
+	mu    sync.Mutex
+	queue []event.Raw
+	fell  bool          // events were left out: read the store
+	more  chan struct{} // closed when something has come; nil while nobody waits
 }
+
+// closed is a channel for those who need not wait.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // Run follows the log from a position until ctx ends.
 func (t *Tail) Run(ctx context.Context, from event.Position) {
@@ -77,7 +84,7 @@ func (t *Tail) deliver(raw event.Raw) {
 
 // subscribe begins to gather the events of a run (with its deltas) or session.
 func (t *Tail) subscribe(tenant, category, id string) (*subscription, func()) {
-	s := &subscription{notify: make(chan struct{}, 1)}
+	s := &subscription{}
 	k := topic{tenant, category, id}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,18 +113,36 @@ func (s *subscription) put(raw event.Raw) {
 	if !s.fell {
 		s.queue = append(s.queue, raw)
 	}
-	s.mu.Unlock()
-	select {
-	case s.notify <- struct{}{}:
-	default:
+	if s.more != nil {
+		close(s.more)
+		s.more = nil
 	}
+	s.mu.Unlock()
 }
 
-// take gives what has gathered; fell tells that something is missing.
-func (s *subscription) take() (batch []event.Raw, fell bool) {
+// changed is closed when there is something to take. Any number can wait for it.
+func (s *subscription) changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 || s.fell {
+		return closed
+	}
+	return s.waiting()
+}
+
+func (s *subscription) waiting() <-chan struct{} {
+	if s.more == nil {
+		s.more = make(chan struct{})
+	}
+	return s.more
+}
+
+// take gives what has gathered; fell tells that something is missing. more is
+// closed when there is something to take again.
+func (s *subscription) take() (batch []event.Raw, fell bool, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	batch, fell = s.queue, s.fell
 	s.queue, s.fell = nil, false
-	return batch, fell
+	return batch, fell, s.waiting()
 }

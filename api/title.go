@@ -128,7 +128,7 @@ func (t *titleFeed) wait(ctx context.Context, out *stream, ended time.Time) erro
 			return nil
 		}
 		select {
-		case <-t.sub.notify:
+		case <-t.sub.changed():
 			t.sub.take()
 		case <-timer.C:
 			late = true
