@@ -141,6 +141,7 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
 	}
+	config.RuntimeParams["client_encoding"] = "UTF8" // whatever the database has: all we send is
 	return config, nil
 }
 

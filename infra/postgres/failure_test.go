@@ -329,6 +329,24 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// TestOldVersion: a server that says it is version 12 is refused, and what is
+// stored with another encoding too.
+func TestOldVersion(t *testing.T) {
+	t.Parallel()
+	dsn := services.Postgres(t, "15")
+	name := dsn[strings.LastIndex(dsn, "/")+1 : strings.Index(dsn, "?")]
+	c := connect(t, dsn)
+	exec(t, c, "CREATE SCHEMA old")
+	exec(t, c, `CREATE FUNCTION old.current_setting(name text) RETURNS text LANGUAGE sql STABLE AS $$
+		SELECT CASE name WHEN 'server_version_num' THEN '120022' WHEN 'server_version' THEN '12.22' ELSE pg_catalog.current_setting(name) END $$`)
+	exec(t, c, "ALTER DATABASE "+name+" SET search_path = old, pg_catalog, public")
+	refused(t, dsn, "is version 12.22, refold needs 13 or newer")
+	exec(t, c, "ALTER DATABASE "+name+" RESET search_path")
+	exec(t, c, "CREATE DATABASE "+name+"_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+	refused(t, strings.Replace(dsn, "/"+name+"?", "/"+name+"_latin?", 1), "encoding LATIN1")
+	exec(t, c, "DROP DATABASE "+name+"_latin")
+}
+
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	dsn := services.Postgres(t, "15")
