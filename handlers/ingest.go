@@ -33,9 +33,10 @@ type Ingest struct {
 	Tokens   TokenCounter // nil = a rough estimate
 	Clock    Clock
 	Log      *slog.Logger
-	Self     string // this process's instance id, the owner of its claims
-	Sole     bool   // no other process works on this log
-	AtOnce   int    // documents that are worked on at the same time; 0 = 4
+	Self     string      // this process's instance id, the owner of its claims
+	Sole     bool        // no other process works on this log
+	AtOnce   int         // documents that are worked on at the same time; 0 = 4
+	Watch    IngestWatch // nil = nobody
 
 	gone   atomic.Pointer[[]string]
 	mu     sync.Mutex
@@ -46,6 +47,16 @@ type Ingest struct {
 	parked map[event.Stream]parkedWork
 	ending chan struct{} // closed when no new work is begun
 	work   sync.WaitGroup
+}
+
+// IngestWatch is told what ingestion does. Safe for concurrent use.
+type IngestWatch interface {
+	// Stage is called after each attempt at a stage: outcome is "done", or the code
+	// of the failure.
+	Stage(stage, outcome string, took time.Duration)
+	// Document is called when nothing more is done for a document: indexed, failed or
+	// removed (from the index).
+	Document(outcome string)
 }
 
 // Owed names a stream that may be owed work: of a document, a base that was

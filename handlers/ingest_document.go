@@ -44,12 +44,30 @@ func (g *Ingest) moveDocument(ctx context.Context, j *job) (time.Time, error) {
 		failed, report = 0, nil
 		g.known(j, d.Version)
 		for _, e := range events {
+			g.ended(e)
 			if claim, ok := e.(knowledge.StageStarted); ok {
 				report = g.act(ctx, j, d.State, claim)
 			}
 		}
 		if report == nil {
 			return knowledge.NextWake(d.State, g.Clock.Now().UTC()), nil
+		}
+	}
+}
+
+// ended tells who watches of a fact that ends the work on a document.
+func (g *Ingest) ended(e knowledge.Event) {
+	if g.Watch == nil {
+		return
+	}
+	switch e := e.(type) {
+	case knowledge.Indexed:
+		g.Watch.Document("indexed")
+	case knowledge.DocumentRemoved:
+		g.Watch.Document("removed")
+	case knowledge.StageFailed:
+		if e.RetryAt.IsZero() && e.Code != knowledge.CodeSuperseded {
+			g.Watch.Document("failed")
 		}
 	}
 }

@@ -49,7 +49,17 @@ func (st *stage) run(ctx context.Context) (done []knowledge.Event, err error) {
 		}
 	}()
 	for {
+		began := st.g.Clock.Now()
 		e, err := st.do(ctx)
+		if st.g.Watch != nil {
+			outcome := "done"
+			if ctx.Err() != nil && err != nil {
+				outcome = "cut_off"
+			} else if err != nil {
+				outcome = failureOf(err).Code
+			}
+			st.g.Watch.Stage(st.claim.Stage, outcome, st.g.Clock.Now().Sub(began))
+		}
 		if err != nil {
 			return done, err
 		}

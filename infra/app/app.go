@@ -151,6 +151,7 @@ func (a *App) assemble(m *models) error {
 		}}
 	a.teach()
 	a.Metrics.Watch(metrics.Sources{Store: a.Store, Engine: a.Engine, Documents: a.Engine.Reading(), Active: a.Runner.Active, Parked: a.Runner.Parked,
+		Queue: a.Ingest.Waiting, Busy: a.Ingest.Active,
 		Readers: func() int { _, readers := a.API.Open(); return readers }})
 	return nil
 }

@@ -54,7 +54,8 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 	}
 	a.Ingest = &handlers.Ingest{Commands: a.Commands, Store: a.Store, Blobs: a.DB.Blobs(), Parser: a.parser, Fetcher: a.web,
 		Embedder: v.embedder,
-		Index:    a.DB.Index(), Holdings: holdings{a.shelves}, Tokens: tokens, Clock: a.Config.Clock, Log: a.Config.Log, Self: a.Runner.Self, Sole: a.Runner.Sole}
+		Index:    a.DB.Index(), Holdings: holdings{a.shelves}, Tokens: tokens, Clock: a.Config.Clock, Log: a.Config.Log, Self: a.Runner.Self, Sole: a.Runner.Sole,
+		Watch: a.Metrics.Ingestion()}
 	return nil
 }
 

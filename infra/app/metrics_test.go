@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"refold/commands"
 	"refold/domain/event"
+	"refold/domain/knowledge"
 	"refold/domain/tool"
 	"refold/tests/scripted"
 )
@@ -55,6 +57,69 @@ func scrape(t *testing.T, h http.Handler) map[string]float64 {
 		}
 	}
 	return out
+}
+
+// TestMetrics_Ingestion: what became of documents, and of the stages on the way.
+func TestMetrics_Ingestion(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	a, err := Open(ctx, Config{Data: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	h := a.API.Handler()
+	by := commands.Caller{Tenant: "1", Principal: "u"}
+	base, _, err := a.Commands.CreateBase(ctx, by, commands.NewBase{Name: "B"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first string
+	for name, text := range map[string]string{"a.md": "# A\n\nWords.", "bad.pdf": "no PDF"} {
+		digest, err := a.DB.Blobs().Put(ctx, "1", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		added, err := a.Commands.AddDocument(ctx, by, commands.AddDocument{Base: base, Origin: knowledge.OriginFile, FileName: name, Content: knowledge.Blob{Digest: digest, Size: int64(len(text))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "a.md" {
+			first = added.Document
+		}
+	}
+	until := func(name string, want float64) map[string]float64 {
+		t.Helper()
+		for {
+			got := scrape(t, h)
+			if got[name] == want {
+				return got
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%s is %v, want %v", name, got[name], want)
+			}
+		}
+	}
+	until(`refold_ingest_documents_total{outcome="indexed"}`, 1)
+	until(`refold_ingest_documents_total{outcome="failed"}`, 1)
+	if _, err := a.Commands.DeleteDocument(ctx, by, first); err != nil {
+		t.Fatal(err)
+	}
+	until(`refold_ingest_documents_total{outcome="removed"}`, 1)
+	got := until("refold_ingest_active", 0)
+	for name, want := range map[string]float64{`refold_ingest_stages_total{outcome="done",stage="parse"}`: 1, `refold_ingest_stages_total{outcome="done",stage="index"}`: 1, `refold_ingest_stage_seconds_count{stage="index"}`: 1,
+		`refold_ingest_stages_total{outcome="damaged",stage="parse"}`: 1, "refold_ingest_queue": 0} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	if got[`refold_appends_total{category="document",outcome="ok"}`] == 0 {
+		t.Error("appends of documents are not counted by name")
+	}
 }
 
 // TestMetrics: after a script of runs the numbers are exactly right.

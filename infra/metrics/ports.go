@@ -44,7 +44,7 @@ func (m *meteredStore) Append(ctx context.Context, stream event.Stream, expect e
 // categoryLabel bounds the categories: the aggregates that there are.
 func categoryLabel(category string) string {
 	switch category {
-	case "session", "run", "key", "tenant", "request", event.CategoryDelta:
+	case "session", "run", "key", "tenant", "request", "document", "knowledge_base", "faq_import", event.CategoryDelta:
 		return category
 	}
 	return Other
@@ -120,6 +120,24 @@ func (m *meteredTools) Invoke(ctx context.Context, name string, call tool.Call, 
 	m.set.toolSeconds.WithLabelValues(label).Observe(m.set.now().Sub(began).Seconds())
 	return out
 }
+
+// Ingestion gives what counts the work on documents.
+func (s *Set) Ingestion() handlers.IngestWatch { return meteredIngestion{s} }
+
+type meteredIngestion struct{ set *Set }
+
+// Stage implements handlers.IngestWatch.
+func (m meteredIngestion) Stage(stage, outcome string, took time.Duration) {
+	if outcome != "done" {
+		outcome = m.set.codes.label(outcome)
+	} else {
+		m.set.stageSeconds.WithLabelValues(stage).Observe(took.Seconds())
+	}
+	m.set.stages.WithLabelValues(stage, outcome).Inc()
+}
+
+// Document implements handlers.IngestWatch.
+func (m meteredIngestion) Document(outcome string) { m.set.documents.WithLabelValues(outcome).Inc() }
 
 // scrapeTime bounds what one scrape asks of the store.
 const scrapeTime = 2 * time.Second

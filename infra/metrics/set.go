@@ -35,6 +35,8 @@ type Set struct {
 	toolSeconds            *prometheus.HistogramVec
 	requests               *prometheus.CounterVec
 	requestSeconds         *prometheus.HistogramVec
+	documents, stages      *prometheus.CounterVec
+	stageSeconds           *prometheus.HistogramVec
 	scrapeErrors           prometheus.Counter
 
 	models, tools, codes names
@@ -81,6 +83,11 @@ func New(now func() time.Time) *Set {
 	s.requests = counter("http_requests_total", "Answered requests by route and status. 5xx: the log has each under its request id. 429: a key asks more than --rate allows. 401, 403: somebody has a wrong key.",
 		"method", "route", "status")
 	s.requestSeconds = histogram("http_request_seconds", "Time of an answer that is no stream. High with low refold_append_seconds: views are behind (refold_projection_lag_seconds), or the machine is busy.", fast, "method", "route")
+	s.documents = counter("ingest_documents_total", "Documents of knowledge bases that nothing more is done for, by outcome (indexed, failed, removed). "+
+		"failed rises: GET /api/v1/knowledge-bases/{id}/knowledge?parse_status=failed says which and why.", "outcome")
+	s.stages = counter("ingest_stages_total", "Attempts at stages of ingestion by outcome (done, cut_off, or the code of the failure). "+
+		"rate_limited, timeout, connection of embed: look at the embedding model. fetch: look at the address. cut_off: processes end, or people change documents meanwhile.", "stage", "outcome")
+	s.stageSeconds = histogram("ingest_stage_seconds", "Time of a stage that succeeded. parse, chunk: large files. embed: the embedding model is slow. index: the store is slow; see refold_append_seconds.", slow, "stage")
 	s.scrapeErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "refold_scrape_errors_total",
 		Help: "Numbers that could not be read for a scrape and were left out. Rising: the store or the read models are away; see /readyz."})
 	s.registry.MustRegister(s.scrapeErrors, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

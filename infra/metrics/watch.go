@@ -18,6 +18,8 @@ type Sources struct {
 	Active    func() int            // runs that have a goroutine
 	Parked    func() int            // runs that wait as data
 	Readers   func() int            // open feeds
+	Queue     func() int            // documents and the like that nobody works on yet
+	Busy      func() int            // those that are worked on
 }
 
 // Watch registers what is read at each scrape.
@@ -41,12 +43,14 @@ var (
 		"waiting rises: answer GET /api/v1/agent/tool-approvals?status=pending.", "status")
 	activeDesc  = describe("actors_active", "Runs that this process works on right now. High: runs wait for slow models or tools; see their seconds.")
 	parkedDesc  = describe("runs_parked", "Runs that wait as data in this process, for a person or a time. They cost nothing; high: see refold_runs_open.")
+	queueDesc   = describe("ingest_queue", "Documents, imports and deleted bases that wait in this process until it works on them. High and not falling: see refold_ingest_stage_seconds for what is slow.")
+	busyDesc    = describe("ingest_active", "Those that this process works on right now, at most 4 at once.")
 	readersDesc = describe("sse_readers", "Open feeds. High: clients do not close their streams; each costs a goroutine and a connection.")
 )
 
 // Describe implements prometheus.Collector.
 func (w *watch) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, brokenDesc, runsDesc, activeDesc, parkedDesc, readersDesc} {
+	for _, d := range []*prometheus.Desc{lagDesc, brokenDesc, runsDesc, activeDesc, parkedDesc, readersDesc, queueDesc, busyDesc} {
 		out <- d
 	}
 }
@@ -61,6 +65,8 @@ func (w *watch) Collect(out chan<- prometheus.Metric) {
 	gauge(activeDesc, float64(w.from.Active()))
 	gauge(parkedDesc, float64(w.from.Parked()))
 	gauge(readersDesc, float64(w.from.Readers()))
+	gauge(queueDesc, float64(w.from.Queue()))
+	gauge(busyDesc, float64(w.from.Busy()))
 	gauge(brokenDesc, float64(len(w.from.Engine.Broken())))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
