@@ -43,43 +43,52 @@ def world():
 
 class Library:
     """A base with a tag, a document that is indexed and its chunk; an FAQ base with a
-    tag, an entry and an import. What a request has used up is made again."""
+    tag, an entry and an import. What a request may have used up is looked for before
+    it is named again, and made again if it is gone."""
 
     def __init__(self):
-        self.bases = {}
-        self.doc = self.piece = self.number = self.import_ = None
+        self.known, self.sure = {}, set()
+
+    def get(self, name, there, make):
+        if name not in self.sure:
+            if name not in self.known or not there(self.known[name]):
+                self.known[name] = make()
+            self.sure.add(name)
+        return self.known[name]
 
     def base(self, kind="document"):
-        if kind not in self.bases or call("GET", "knowledge-bases/" + self.bases[kind]) is None:
-            self.bases[kind] = call("POST", "knowledge-bases", json={"name": fresh("base"), "type": kind})["id"]
-        return self.bases[kind]
+        return self.get("base " + kind, lambda id: call("GET", "knowledge-bases/" + id),
+                        lambda: call("POST", "knowledge-bases", json={"name": fresh("base"), "type": kind})["id"])
 
     def tag(self, kind="document"):
-        return call("POST", f"knowledge-bases/{self.base(kind)}/tags", json={"name": fresh("tag")})
+        tags = f"knowledge-bases/{self.base(kind)}/tags"
+        return self.get("tag " + kind, lambda tag: any(t["id"] == tag["id"] for t in call("GET", tags, params={"page_size": 1000})["data"]),
+                        lambda: call("POST", tags, json={"name": fresh("tag")}))
 
     def document(self):
         """A typed document that is published and completed, and one of its chunks."""
-        if self.piece is None or call("GET", "chunks/by-id/" + self.piece) is None:
-            text = {"title": "t", "content": fresh("words of a document"), "status": "publish"}
-            self.doc = call("POST", f"knowledge-bases/{self.base()}/knowledge/manual", json=text)["id"]
-            until = time.time() + 20
-            while not (pieces := call("GET", "chunks/" + self.doc)) and time.time() < until:
-                time.sleep(0.02)
-            self.piece = pieces[0]["id"]
-        return self.doc, self.piece
+        base = self.base()
+        return self.get("document", lambda ids: call("GET", "chunks/by-id/" + ids[1]) and call("GET", "knowledge/" + ids[0])["parse_status"] == "completed",
+                        lambda: self.publish(base))
+
+    def publish(self, base):
+        text = {"title": "t", "content": fresh("words of a document"), "status": "publish"}
+        document = call("POST", f"knowledge-bases/{base}/knowledge/manual", json=text)["id"]
+        until = time.time() + 20
+        while not (pieces := call("GET", "chunks/" + document)) and time.time() < until:
+            time.sleep(0.02)
+        return document, pieces[0]["id"]
 
     def entry(self):
-        base = self.base("faq")
-        if self.number is None or call("GET", f"knowledge-bases/{base}/faq/entries/{self.number}") is None:
-            made = call("POST", f"knowledge-bases/{base}/faq/entry", json={"standard_question": fresh("question"), "answers": ["a"]})
-            self.number = made["id"]
-        return self.number
+        entries = f"knowledge-bases/{self.base('faq')}/faq/"
+        return self.get("entry", lambda number: call("GET", f"{entries}entries/{number}"),
+                        lambda: call("POST", entries + "entry", json={"standard_question": fresh("question"), "answers": ["a"]})["id"])
 
     def task(self):
-        if self.import_ is None or call("GET", "faq/import/progress/" + self.import_) is None:
-            rows = [{"standard_question": fresh("imported"), "answers": ["a"]}]
-            self.import_ = call("POST", f"knowledge-bases/{self.base('faq')}/faq/entries", json={"entries": rows, "mode": "append"})["task_id"]
-        return self.import_
+        rows = [{"standard_question": fresh("imported"), "answers": ["a"]}]
+        base = self.base("faq")
+        return self.get("task", lambda id: call("GET", "faq/import/progress/" + id),
+                        lambda: call("POST", f"knowledge-bases/{base}/faq/entries", json={"entries": rows, "mode": "append"})["task_id"])
 
 
 library = Library()
@@ -158,7 +167,8 @@ def repair(path, query, body):
         body.pop("id", None)
     if "similar_questions" in body:
         body["similar_questions"] = [fresh(q[:900]) if q else q for q in body["similar_questions"]][:2]
-        library.number = None  # an entry takes some only
+        library.known.pop("entry", None)  # an entry takes some only
+        library.sure.discard("entry")
     if body.get("tag_id"):
         body["tag_id"] = library.tag("faq")["seq_id"]
     if isinstance(body.get("tag_ids"), list) and not path.endswith("-search"):
@@ -184,18 +194,18 @@ def repair(path, query, body):
 
 def sources(path, body):
     """What a search is to look in: a base, its document, a tag."""
-    document, _ = library.document()
+    document, tag = lambda: library.document()[0], lambda: library.tag()["id"]
     body.pop("query_embedding", None)  # its length depends on the model
-    for name, ids in (("knowledge_base_ids", [library.base()]), ("knowledge_ids", [document]), ("tag_ids", [library.tag()["id"]]), ("scope_tag_ids", [])):
+    for name, id in (("knowledge_base_ids", library.base), ("knowledge_ids", document), ("tag_ids", tag), ("scope_tag_ids", tag)):
         if body.get(name):
-            body[name] = ids
+            body[name] = [id()]
     if body.get("knowledge_base_id"):
         body["knowledge_base_id"] = library.base()
     for item in body.get("mentioned_items") or []:
-        if item and item.get("type") in ("kb", "file"):
-            item["id"] = library.base() if item["type"] == "kb" else document
-    if path.endswith("/knowledge-search") and body.get("tag_ids"):
-        body["knowledge_base_id"] = library.base()
+        if item and item.get("type") in ("kb", "file", "tag"):
+            item["id"], item["kb_id"] = {"kb": library.base, "file": document, "tag": tag}[item["type"]](), library.base()
+    if body.get("tag_ids") and not path.endswith("/hybrid-search"):  # they belong to one base
+        body["knowledge_base_ids"] = [library.base()]
 
 
 def upload(body):
@@ -204,6 +214,13 @@ def upload(body):
     if isinstance(body.get("folder_path"), str):
         out["folder_path"] = folder(body["folder_path"])
     return out
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    path = case.operation.path
+    if KNOWLEDGE.match(path) and case.method.upper() != "GET" and response.status_code < 300 and not path.endswith(("search", "preview", "{session}")):
+        library.sure.clear()
 
 
 @schemathesis.hook
@@ -232,6 +249,7 @@ def before_call(context, case, kwargs):
             body.pop(name, None)
         if "-chat/{session}" in case.operation.path:
             body["agent_id"] = "builtin-smart-reasoning"
+            sources(case.operation.path, body)
     if case.operation.path.endswith("/attachments") and isinstance(body, dict) and "file" in body:
         case.body = {"file": b"text"}
     if about and case.operation.path.endswith("/knowledge/file"):
