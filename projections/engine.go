@@ -55,10 +55,9 @@ type Engine struct {
 	Documents Documents
 	Log       *slog.Logger
 	List      []Projection
-	// Linger is how long news may gather before it is folded, so that a busy run
-	// does not cost a commit for each of its events; whoever waits for a view ends
-	// it. 0 = 10 ms. Where folding takes long it is up to ten times as long as the
-	// last pass took, at most maxLinger: projecting that nobody waits for takes a
+	// Linger is how long news may gather before it is folded; whoever waits for a
+	// view ends it. 0 = 10 ms. Where folding takes long it is up to ten times as long
+	// as the last pass took, at most maxLinger: folding that nobody waits for takes a
 	// tenth of a core.
 	Linger time.Duration
 
@@ -72,27 +71,10 @@ type Engine struct {
 }
 
 type status struct {
-	position event.Position
-	moved    chan struct{} // closed and replaced when the position moves
-	err      error         // why the projection has stopped for good
-}
-
-const (
-	maxLinger = 250 * time.Millisecond
-	// maxUnsaved is how many facts that change nothing are folded without a
-	// commit. They are folded again after a restart.
-	maxUnsaved = 500
-)
-
-// member is a projection that is being kept up to date.
-type member struct {
-	Projection
-	at    event.Position
-	saved event.Position // the stored checkpoint: behind at while nothing changes
-	since int            // facts folded after saved
-	st    *status
-	fresh *renewal // set while this is a copy that is being built
-	view  *View    // documents at the checkpoint; nil after anything but a commit of ours
+	position event.Position // what is stored is the fold of everything up to it
+	wanted   event.Position // the last one that anybody has waited for
+	moved    chan struct{}  // closed and replaced when the position moves
+	err      error          // why the projection has stopped for good
 }
 
 // ErrBehind says that a projection did not reach a position in time.
@@ -148,6 +130,7 @@ func (e *Engine) Await(ctx context.Context, p Projection, pos event.Position) er
 	for {
 		e.mu.Lock()
 		at, err, moved := st.position, st.err, st.moved
+		st.wanted = max(st.wanted, pos)
 		e.mu.Unlock()
 		if at >= pos {
 			return nil
@@ -204,8 +187,8 @@ func (e *Engine) catchUp(ctx context.Context, m *member) {
 				return
 			}
 			if err = e.step(ctx, m.Projection, m.at, batch, upTo); err == nil {
-				e.moved(m, upTo)
-				m.saved = upTo
+				m.back(upTo)
+				e.moved(m)
 				m.fresh.folded(len(batch))
 				pause = 50 * time.Millisecond
 			}
@@ -231,8 +214,8 @@ func (e *Engine) resume(ctx context.Context, m *member) error {
 	}
 	at, err := e.Documents.Checkpoint(ctx, m.ID())
 	if err == nil {
-		e.moved(m, at)
-		m.at, m.saved, m.since = at, at, 0
+		m.back(at)
+		e.moved(m)
 	}
 	return err
 }
@@ -268,156 +251,12 @@ func (e *Engine) pause(ctx context.Context, who string, err error, d time.Durati
 	return min(2*d, 5*time.Second)
 }
 
-// together keeps the members of the group up to date.
-func (e *Engine) together(ctx context.Context) {
-	var group []*member
-	var took time.Duration
-	pause := 50 * time.Millisecond
-	for ctx.Err() == nil {
-		e.mu.Lock()
-		group = append(group, e.joined...)
-		e.joined = nil
-		e.mu.Unlock()
-		if len(group) == 0 {
-			select {
-			case <-e.news:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		from := group[0].at
-		for _, m := range group {
-			from = min(from, m.at)
-		}
-		batch, upTo, err := e.Store.Scan(ctx, from, event.Filter{}, 0)
-		if err != nil {
-			pause = e.pause(ctx, "all", err, pause)
-			continue
-		}
-		if upTo == from {
-			group = e.switchOver(ctx, group, from)
-			e.gather(ctx, from, max(e.Linger, min(10*took, maxLinger)))
-			continue
-		}
-		began := time.Now()
-		failed := e.pass(ctx, &group, batch, upTo)
-		took = time.Since(began)
-		if failed == nil {
-			pause = 50 * time.Millisecond
-			continue
-		}
-		pause = e.pause(ctx, "all", failed, pause)
-	}
-}
-
-// pass folds one batch into every member and gives the last fault of the store.
-// Commits are begun together, so that the store can make one of them.
-func (e *Engine) pass(ctx context.Context, group *[]*member, batch []event.Raw, upTo event.Position) error {
-	decoded := make([]decodedFact, len(batch))
-	for i, raw := range batch {
-		decoded[i].Fact, decoded[i].err = Read(raw)
-	}
-	errs := make([]error, len(*group))
-	var wg sync.WaitGroup
-	for i, m := range *group {
-		if m.at >= upTo {
-			continue
-		}
-		v := m.view
-		if m.view = nil; v == nil || v.projection != m.ID() {
-			v = newView(e.Documents, m.ID())
-		}
-		v.ctx = ctx
-		if errs[i] = foldAll(m, v, decoded); errs[i] != nil {
-			continue
-		}
-		if m.since += len(batch); !m.Exact && !v.changed() && m.since < maxUnsaved {
-			v.committed()
-			m.view = v
-			continue
-		}
-		wg.Go(func() {
-			if errs[i] = e.Documents.Commit(ctx, v.batch(m.saved, upTo)); errs[i] == nil {
-				v.committed()
-				m.view, m.saved, m.since = v, upTo, 0
-			}
-		})
-	}
-	wg.Wait()
-	var fault error
-	kept := (*group)[:0]
-	for i, m := range *group {
-		switch {
-		case errs[i] == nil:
-			if m.at < upTo {
-				e.moved(m, upTo)
-			}
-		case errors.Is(errs[i], ErrStale): // another process was faster
-			if err := e.resume(ctx, m); err != nil {
-				fault = err
-			}
-		case e.broke(ctx, m, errs[i]):
-			continue
-		default:
-			fault = errs[i]
-		}
-		kept = append(kept, m)
-	}
-	*group = e.switchOver(ctx, kept, upTo)
-	return fault
-}
-
-type decodedFact struct {
-	Fact
-	err error
-}
-
-func foldAll(m *member, v *View, facts []decodedFact) error {
-	for _, f := range facts {
-		if f.Position <= m.at || !m.Filter.Match(f.Stream) {
-			continue
-		}
-		if f.err != nil {
-			return &BrokenError{f.Position, f.err}
-		}
-		if err := fold(m.Projection, v, f.Fact); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// gather waits for news, and a little longer for more of it, unless somebody
-// waits for a view.
-func (e *Engine) gather(ctx context.Context, after event.Position, linger time.Duration) {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- e.Store.Wait(waiting, after) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			e.pause(ctx, "all", err, 50*time.Millisecond)
-			return
-		}
-	case <-e.news:
-		return
-	}
-	timer := time.NewTimer(linger)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-e.demand:
-	case <-ctx.Done():
-	}
-}
-
-func (e *Engine) moved(m *member, at event.Position) {
-	m.at = at
+// moved says that what is stored of a view is its fold up to where it has come.
+func (e *Engine) moved(m *member) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if at > m.st.position {
-		m.st.position = at
+	if m.at > m.st.position {
+		m.st.position = m.at
 		close(m.st.moved)
 		m.st.moved = make(chan struct{})
 	}

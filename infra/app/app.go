@@ -108,7 +108,7 @@ func (a *App) assemble(m *models) error {
 		Tools: a.Metrics.Tools(tools.Box{Invoker: &tools.Invoker{Registry: registry, Validator: jsonschema.New(), Log: c.Log}})}
 	cat := &catalog{registry: registry, models: m, fallback: c.Fallback, temperature: c.Temperature, runTimeout: c.RunTimeout, modelTimeout: c.ModelTime, approvalTimeout: c.ApprovalTimeout,
 		contextTokens: c.ContextTokens, windows: c.windows()}
-	a.Commands = commands.New(a.Store, cat, c.Clock.Now, uuid.NewString)
+	a.Commands = commands.New(a.Store, cat, c.Clock.Now, newID)
 	a.Commands.Images, a.Commands.Models = m.takesImages, m.known
 	a.Runner.Commands, a.Runner.Vision, a.Runner.Describer, a.Runner.Plain = a.Commands, m.sees, m.vlm, m.plain
 	counter := &tiktoken.Counter{Log: c.Log}
@@ -288,3 +288,7 @@ func randomKey() string {
 	_, _ = rand.Read(b) // never fails (documented)
 	return hex.EncodeToString(b)
 }
+
+// newID makes ids that grow with the time: what is stored together then lies
+// together in the indexes of the store, and a commit writes few pages of them.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
