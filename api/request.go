@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"refold/domain/event"
 	"refold/projections"
 )
 
@@ -189,7 +190,7 @@ func list[T any](w http.ResponseWriter, rows []T, page int, q projections.Query,
 func documents[T any](docs []projections.Document) ([]T, error) {
 	out := make([]T, len(docs))
 	for i, d := range docs {
-		if err := json.Unmarshal(d.Body, &out[i]); err != nil {
+		if err := event.Unmarshal(d.Body, &out[i]); err != nil {
 			return nil, fmt.Errorf("document %s %s: %w", d.Collection, d.ID, err)
 		}
 	}

@@ -151,7 +151,7 @@ func Get[T any](v *View, collection, tenant, id string) *T {
 	}
 	if e.value == nil {
 		value := new(T)
-		if err := json.Unmarshal(e.doc.Body, value); err != nil {
+		if err := event.Unmarshal(e.doc.Body, value); err != nil {
 			panic(fmt.Sprintf("document %s %s: %v", e.doc.Collection, id, err))
 		}
 		e.value, e.doc.Body = value, nil

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -50,6 +51,23 @@ func decodeInto(read readFunc, data []byte, v reflect.Value) bool {
 	s, ok := read(s, v)
 	return ok && len(s.b) == 0
 }
+
+// Unmarshal is json.Unmarshal into a zero value, faster for what events are like:
+// plain data that encoding/json has written.
+func Unmarshal[T any](data []byte, v *T) error {
+	t := reflect.TypeFor[T]()
+	read, ok := readers.Load(t)
+	if !ok {
+		read, _ = readers.LoadOrStore(t, readerOf(t))
+	}
+	if decodeInto(read.(readFunc), data, reflect.ValueOf(v).Elem()) {
+		return nil
+	}
+	*v = *new(T)
+	return json.Unmarshal(data, v)
+}
+
+var readers sync.Map // readFunc by type
 
 var (
 	timeType = reflect.TypeFor[time.Time]()

@@ -34,7 +34,7 @@ func get[T any](ctx context.Context, s *shelves, p projections.Projection, tenan
 	out := make(map[string]T, len(docs))
 	for _, d := range docs {
 		var v T
-		if err := json.Unmarshal(d.Body, &v); err != nil {
+		if err := event.Unmarshal(d.Body, &v); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", p.Name, d.ID, err)
 		}
 		out[d.ID] = v
@@ -55,7 +55,7 @@ func each[T any](ctx context.Context, s *shelves, p projections.Projection, q pr
 		}
 		for _, d := range page.Documents {
 			var v T
-			if err := json.Unmarshal(d.Body, &v); err != nil {
+			if err := event.Unmarshal(d.Body, &v); err != nil {
 				return fmt.Errorf("%s %s: %w", p.Name, d.ID, err)
 			}
 			if more, err := fn(v); err != nil || !more {

@@ -89,45 +89,45 @@ func (f fields) encode() []byte {
 	return b
 }
 
-func decodeFields(raw []byte) (out fields, err error) {
-	s := string(raw) // one string for all names and values
-	bad := fmt.Errorf("%w: index values of a document", event.ErrCorrupt)
-	text := func() (string, bool) {
-		n, k := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
-		if k <= 0 || n > uint64(len(s)-k) {
+func decodeFields(raw []byte) (fields, error) {
+	out := make(fields, 0, 8)
+	text, at := string(raw), 0 // one string for all names and values
+	word := func() (string, bool) {
+		n, k := binary.Uvarint(raw[at:])
+		if k <= 0 || n > uint64(len(raw)-at-k) {
 			return "", false
 		}
-		t := s[k : k+int(n)]
-		s = s[k+int(n):]
-		return t, true
+		at += k + int(n)
+		return text[at-int(n) : at], true
 	}
-	for s != "" {
-		name, ok := text()
-		if !ok || s == "" {
-			return nil, bad
+	for at < len(raw) {
+		name, ok := word()
+		if !ok || at == len(raw) {
+			return nil, errFields
 		}
-		kind := s[0]
-		s = s[1:]
-		switch kind {
+		at++
+		switch kind := raw[at-1]; kind {
 		case 'i':
-			n, k := binary.Varint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
+			n, k := binary.Varint(raw[at:])
 			if k <= 0 {
-				return nil, bad
+				return nil, errFields
 			}
-			s = s[k:]
+			at += k
 			out = append(out, value{name, n})
 		case 's':
-			v, ok := text()
+			v, ok := word()
 			if !ok {
-				return nil, bad
+				return nil, errFields
 			}
 			out = append(out, value{name, v})
 		default:
-			return nil, bad
+			return nil, errFields
 		}
 	}
 	return out, nil
 }
+
+var errFields = fmt.Errorf("%w: index values of a document", event.ErrCorrupt)
 
 // entry is a value as the index holds it: nil for missing, strings cut.
 func entry(v any) any {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -9,7 +10,7 @@ import (
 	"refold/projections"
 )
 
-// maxRun is how many equal values a descending walk turns around in memory.
+// maxRun is how many equal values a walk sorts, or turns around, in memory.
 const maxRun = 64
 
 // byID walks a group, or the whole shelf, by id.
@@ -102,74 +103,94 @@ func (f *finder) least(name string) (v any) {
 // down walks one field downwards. The index holds equal values by id upwards,
 // so a short run of them is turned around and a long one walked on its own.
 func (f *finder) down(o by, from *place) (bool, error) {
-	const below = "SELECT row, id, value FROM entry WHERE field = ?1 AND value >= ?2 AND value < ?3 ORDER BY value DESC, id DESC"
-	const upTo = "SELECT row, id, value FROM entry WHERE field = ?1 AND value >= ?2 AND value <= ?3 ORDER BY value DESC, id DESC"
-	sql, bound := upTo, any(nil)
+	var after *any
 	if from != nil {
-		sql, bound = below, from.values[0]
-		if more, err := f.members(group{o.field, bound}, from.id); err != nil || !more {
+		after = &from.values[0]
+		if more, err := f.members(group{o.field, *after}, from.id); err != nil || !more {
 			return false, err
 		}
 	}
-	for {
-		q, err := f.r.stmt(sql)
-		if err != nil {
-			return false, err
-		}
-		err = errors.Join(q.BindInt64(1, o.field), bindEntry(q, 2, f.least(o.name)))
-		if sql == upTo {
-			err = errors.Join(err, f.bindMost(q, 3, o.name))
-		} else {
-			err = errors.Join(err, bindEntry(q, 3, bound))
-		}
-		if err != nil {
-			return false, err
-		}
-		more, long, err := f.turn(q)
-		if err != nil || !more {
-			return false, err
-		}
-		if long == nil {
-			return true, nil
-		}
-		if more, err := f.members(group{o.field, long.value}, ""); err != nil || !more {
-			return false, err
-		}
-		sql, bound = below, long.value
-	}
-}
-
-// turn offers the rows of a descending statement with runs of equal values
-// turned around, up to a run that is too long, which it gives back untouched.
-func (f *finder) turn(q *sqlite3.Stmt) (more bool, long *group, err error) {
-	var run []hit
-	var value any
-	flush := func() (bool, error) {
+	return f.inRuns(o, after, func(run []hit) (bool, error) {
 		for _, h := range slices.Backward(run) {
 			if more, err := f.offer(h); err != nil || !more {
 				return false, err
 			}
 		}
-		run = run[:0]
 		return true, nil
+	}, func(g group) (bool, error) { return f.members(g, "") })
+}
+
+// inRuns walks one field, after a value, in runs of equal values, each in the
+// order of the index: short ones are read with one statement for all of them, and
+// a long one is left to long. They answer false when the page is full.
+func (f *finder) inRuns(o by, after *any, short func([]hit) (bool, error), long func(group) (bool, error)) (bool, error) {
+	for {
+		q, err := f.from(o, after)
+		if err != nil {
+			return false, err
+		}
+		more, tooLong, err := f.runs(q, short)
+		if err != nil || !more || tooLong == nil {
+			return more, err
+		}
+		if more, err := long(group{o.field, *tooLong}); err != nil || !more {
+			return false, err
+		}
+		after = tooLong
 	}
+}
+
+// from gives the statement that walks a field in the order's direction, after a
+// value.
+func (f *finder) from(o by, after *any) (*sqlite3.Stmt, error) {
+	low, high, order := ">=", "<=", "value, id"
+	if o.desc {
+		order = "value DESC, id DESC"
+	}
+	if after != nil && o.desc {
+		high = "<"
+	} else if after != nil {
+		low = ">"
+	}
+	q, err := f.r.stmt("SELECT row, id, value FROM entry WHERE field = ?1 AND value " + low + " ?2 AND value " + high + " ?3 ORDER BY " + order)
+	if err != nil {
+		return nil, err
+	}
+	err = q.BindInt64(1, o.field)
+	if low == ">" {
+		err = errors.Join(err, bindEntry(q, 2, *after))
+	} else {
+		err = errors.Join(err, bindEntry(q, 2, f.least(o.name)))
+	}
+	if high == "<" {
+		return q, errors.Join(err, bindEntry(q, 3, *after))
+	}
+	return q, errors.Join(err, f.bindMost(q, 3, o.name))
+}
+
+// runs gives the rows of a statement in runs of equal values, up to one that is
+// too long, whose value it gives back untouched.
+func (f *finder) runs(q *sqlite3.Stmt, short func([]hit) (bool, error)) (more bool, long *any, err error) {
+	var run []hit
+	var value any
 	for q.Step() {
 		h, v := hit{q.ColumnInt64(0), q.ColumnText(1)}, columnEntry(q, 2)
-		if v != value {
-			if more, err := flush(); err != nil || !more {
+		if len(run) > 0 && v != value {
+			if more, err := short(run); err != nil || !more {
 				return false, nil, errors.Join(err, q.Reset())
 			}
-			value = v
+			run = run[:0]
 		}
+		value = v
 		run = append(run, h)
 		if len(run) > maxRun {
-			return true, &group{value: value}, q.Reset()
+			return true, &value, q.Reset()
 		}
 	}
-	if err := errors.Join(q.Err(), q.Reset()); err != nil {
-		return false, nil, err
+	if err := errors.Join(q.Err(), q.Reset()); err != nil || len(run) == 0 {
+		return err == nil, nil, err
 	}
-	more, err = flush()
+	more, err = short(run)
 	return more, nil, err
 }
 
@@ -188,64 +209,33 @@ func (f *finder) bindMost(q *sqlite3.Stmt, param int, name string) error {
 	return bindEntry(q, param, most)
 }
 
-// grouped walks several orders: the distinct values of the first, and inside
-// each the other orders.
+// grouped walks several orders: the values of the first, and inside each the
+// other orders.
 func (f *finder) grouped(orders []by, from *place) (bool, error) {
 	first, rest := orders[0], orders[1:]
-	g := group{field: first.field}
-	var inner *place
-	ok := true
-	var err error
-	if from != nil {
-		g.value, inner = from.values[0], &place{from.values[1:], from.id}
-	} else if g.value, ok, err = f.next(first, nil); err != nil {
-		return false, err
-	}
-	for ok {
+	inside := func(g group, from *place) (bool, error) {
 		n, err := f.size(g)
 		if err != nil {
 			return false, err
 		}
-		var more bool
 		if n <= f.small() {
-			more, err = f.sorted(g, rest, inner)
-		} else {
-			more, err = f.picked(g, first, rest, inner)
+			return f.sorted(g, rest, from)
 		}
-		if err != nil || !more {
+		return f.picked(g, first, rest, from)
+	}
+	var after *any
+	if from != nil {
+		after = &from.values[0]
+		if more, err := inside(group{first.field, *after}, &place{from.values[1:], from.id}); err != nil || !more {
 			return false, err
 		}
-		inner = nil
-		if g.value, ok, err = f.next(first, &g.value); err != nil {
-			return false, err
+	}
+	return f.inRuns(first, after, func(run []hit) (bool, error) {
+		if len(run) == 1 {
+			return f.offer(run[0])
 		}
-	}
-	return true, nil
-}
-
-// next gives the value of a field after another, in the order's direction.
-func (f *finder) next(o by, after *any) (v any, ok bool, err error) {
-	sql := "SELECT value FROM entry WHERE field = ?1"
-	if after != nil {
-		sql += map[bool]string{false: " AND value > ?2", true: " AND value < ?2"}[o.desc]
-	}
-	sql += map[bool]string{false: " ORDER BY value LIMIT 1", true: " ORDER BY value DESC LIMIT 1"}[o.desc]
-	q, err := f.r.stmt(sql)
-	if err != nil {
-		return nil, false, err
-	}
-	if err := q.BindInt64(1, o.field); err != nil {
-		return nil, false, err
-	}
-	if after != nil {
-		if err := bindEntry(q, 2, *after); err != nil {
-			return nil, false, err
-		}
-	}
-	if ok = q.Step(); ok {
-		v = columnEntry(q, 0)
-	}
-	return v, ok, errors.Join(q.Err(), q.Reset())
+		return f.arranged(run, rest, nil)
+	}, func(g group) (bool, error) { return inside(g, nil) })
 }
 
 // picked walks the remaining orders over the whole shelf and takes what is in
@@ -259,11 +249,7 @@ func (f *finder) picked(g group, first by, rest []by, from *place) (bool, error)
 
 // sorted reads a whole group and sorts it.
 func (f *finder) sorted(g group, orders []by, from *place) (bool, error) {
-	type item struct {
-		hit
-		f fields
-	}
-	var items []item
+	var hits []hit
 	q, err := f.r.stmt("SELECT row, id FROM entry WHERE field = ? AND value = ?")
 	if err != nil {
 		return false, err
@@ -272,16 +258,29 @@ func (f *finder) sorted(g group, orders []by, from *place) (bool, error) {
 		return false, err
 	}
 	for q.Step() {
-		it := item{hit: hit{q.ColumnInt64(0), q.ColumnText(1)}}
-		if it.f, err = f.r.fieldsAt(it.row); err != nil {
-			return false, err
-		}
-		if it.f.holds(f.where) {
-			items = append(items, it)
-		}
+		hits = append(hits, hit{q.ColumnInt64(0), q.ColumnText(1)})
 	}
 	if err := errors.Join(q.Err(), q.Reset()); err != nil {
 		return false, err
+	}
+	return f.arranged(hits, orders, from)
+}
+
+// arranged takes the hits that pass the filters, sorted, after a place.
+func (f *finder) arranged(hits []hit, orders []by, from *place) (bool, error) {
+	type item struct {
+		hit
+		f fields
+	}
+	items := make([]item, 0, len(hits))
+	for _, h := range hits {
+		fs, err := f.r.fieldsAt(h.row)
+		if err != nil {
+			return false, err
+		}
+		if fs.holds(f.where) {
+			items = append(items, item{h, fs})
+		}
 	}
 	compare := func(it item, values func(i int) any, id string) int {
 		for i, o := range orders {
@@ -293,12 +292,7 @@ func (f *finder) sorted(g group, orders []by, from *place) (bool, error) {
 				return c
 			}
 		}
-		if it.id < id {
-			return -1
-		} else if it.id > id {
-			return 1
-		}
-		return 0
+		return cmp.Compare(it.id, id)
 	}
 	slices.SortFunc(items, func(a, b item) int {
 		return compare(a, func(i int) any { return entry(b.f.get(orders[i].name)) }, b.id)
