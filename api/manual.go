@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -39,6 +40,8 @@ func (b *typedBody) check() (err error) {
 		return domain.Reject(domain.Invalid, "content_too_long", "content has more than "+itoa(knowledge.MaxManual)+" characters; split it, or upload it as a file")
 	case b.Status != "" && b.Status != "draft" && b.Status != "publish":
 		return invalid(`status must be "draft" or "publish"`)
+	case slices.Contains(b.Tags, ""):
+		return invalid("tag_ids holds ids or numbers of tags")
 	}
 	if _, err := knowledge.PlainFolder(b.Folder); err != nil {
 		return err

@@ -1,6 +1,7 @@
 """What the document can't say, for valid requests only: conditions between
 parameters, and ids of things that exist, so that more than 404 is seen. Of requests
-that are wrong on purpose only the right parts of the path are filled in."""
+that are wrong on purpose only the right parts of the path are filled in, and the
+Idempotency-Key."""
 
 import itertools
 import os
@@ -56,9 +57,9 @@ class Library:
             self.sure.add(name)
         return self.known[name]
 
-    def base(self, kind="document"):
-        return self.get("base " + kind, lambda id: call("GET", "knowledge-bases/" + id),
-                        lambda: call("POST", "knowledge-bases", json={"name": fresh("base"), "type": kind})["id"])
+    def base(self, kind="document", name="base"):
+        return self.get(f"{name} {kind}", lambda id: call("GET", "knowledge-bases/" + id),
+                        lambda: call("POST", "knowledge-bases", json={"name": fresh(name), "type": kind})["id"])
 
     def tag(self, kind="document"):
         tags = f"knowledge-bases/{self.base(kind)}/tags"
@@ -171,7 +172,7 @@ def repair(path, query, body):
         library.sure.discard("entry")
     if body.get("tag_id"):
         body["tag_id"] = library.tag("faq")["seq_id"]
-    if isinstance(body.get("tag_ids"), list) and not path.endswith("-search"):
+    if body.get("tag_ids") and not path.endswith("-search"):
         body["tag_ids"] = [library.tag()["id"]]
     for name in ("by_id", "by_tag", "updates"):
         if body.get(name) and "/faq/" in path:
@@ -184,6 +185,11 @@ def repair(path, query, body):
         for name in ("ids", "knowledge_ids"):
             if name in body:
                 body[name] = [library.document()[0], *body[name][1:]]
+    for name in ("source_id", "source_kb_id", "target_id", "target_kb_id"):
+        if body.get(name):
+            body[name] = library.base(name="base" if name.startswith("source") else "target")
+    if "source_kb_id" in body:
+        body["knowledge_ids"] = [library.document()[0]]
     if body.get("updates") and path.endswith("/knowledge/tags"):
         body["updates"] = {library.document()[0]: [library.tag()["id"]]}
     if "task_id" in body:
@@ -227,6 +233,8 @@ def after_call(context, case, response):
 def before_call(context, case, kwargs):
     if not case.meta:
         return
+    if case.headers.get("Idempotency-Key") and not case.meta.is_negative_at(ParameterLocation.HEADER):
+        case.headers["Idempotency-Key"] = fresh("key").replace(" ", "-")  # with the same one it would be the same request
     about, positive = bool(KNOWLEDGE.match(case.operation.path)), case.meta.generation.mode.is_positive
     stateful = case.meta.phase.name.value == "stateful"
     if about and case.path_parameters and not case.meta.is_negative_at(ParameterLocation.PATH):
@@ -249,6 +257,8 @@ def before_call(context, case, kwargs):
             body.pop(name, None)
         if "-chat/{session}" in case.operation.path:
             body["agent_id"] = "builtin-smart-reasoning"
+            if body.get("summary_model_id"):
+                body["summary_model_id"] = "extractive"
             sources(case.operation.path, body)
     if case.operation.path.endswith("/attachments") and isinstance(body, dict) and "file" in body:
         case.body = {"file": b"text"}
