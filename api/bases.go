@@ -248,12 +248,7 @@ func (a *API) duplicateBase(w http.ResponseWriter, r *http.Request) (int, any, e
 	if err != nil {
 		return 0, nil, err
 	}
-	name := []rune(b.Name)
-	const suffix = " (copy)"
-	name = name[:min(len(name), knowledge.MaxName-len(suffix))]
-	by := caller(r)
-	by.Versions = nil
-	id, pos, err := a.Commands.CreateBase(r.Context(), by, commands.NewBase{Name: string(name) + suffix, Kind: b.Kind(), Description: b.Description, Settings: b.Settings})
+	id, pos, err := a.copySettings(r, b)
 	if err != nil {
 		return 0, nil, err
 	}

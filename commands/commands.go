@@ -59,6 +59,7 @@ type Commands struct {
 	Bases     event.Log[knowledge.BaseEvent]
 	Documents event.Log[knowledge.Event]
 	Imports   event.Log[knowledge.ImportEvent]
+	Transfers event.Log[knowledge.TransferEvent]
 	Catalog   Catalog
 	Now       func() time.Time
 	NewID     func() string
@@ -88,6 +89,7 @@ func New(store event.Store, catalog Catalog, now func() time.Time, newID func() 
 		Bases:     event.Log[knowledge.BaseEvent]{Store: store, Codec: knowledge.BaseCodec, Category: knowledge.BaseCategory},
 		Documents: event.Log[knowledge.Event]{Store: store, Codec: knowledge.Codec, Category: knowledge.Category},
 		Imports:   event.Log[knowledge.ImportEvent]{Store: store, Codec: knowledge.ImportCodec, Category: knowledge.ImportCategory},
+		Transfers: event.Log[knowledge.TransferEvent]{Store: store, Codec: knowledge.TransferCodec, Category: knowledge.TransferCategory},
 		Catalog:   catalog, Now: now, NewID: newID,
 		known: &known{byName: map[event.Stream]*list.Element{}},
 	}

@@ -114,6 +114,7 @@ type AddDocument struct {
 	Process     json.RawMessage // process_config of the request; its chunking_config counts
 	Content     knowledge.Blob
 	Draft       bool // of a typed text
+	Disabled    bool
 }
 
 // Added answers what adds a document.
@@ -138,7 +139,7 @@ func (c *Commands) AddDocument(ctx context.Context, by Caller, a AddDocument) (A
 		return Added{}, knowledge.ErrWrongKind
 	}
 	e := knowledge.DocumentAdded{Base: a.Base, Origin: a.Origin, Title: a.Title, Description: a.Description, FileName: path.Base(strings.ReplaceAll(a.FileName, "\\", "/")),
-		FileType: a.FileType, URL: a.URL, Channel: a.Channel, Folder: a.Folder, Metadata: a.Metadata, Process: a.Process, Content: a.Content, Draft: a.Draft}
+		FileType: a.FileType, URL: a.URL, Channel: a.Channel, Folder: a.Folder, Metadata: a.Metadata, Process: a.Process, Content: a.Content, Draft: a.Draft, Disabled: a.Disabled}
 	if a.FileName == "" {
 		e.FileName = ""
 	}

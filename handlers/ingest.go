@@ -17,7 +17,7 @@ import (
 
 // Ingest keeps documents moving: whatever a document is owed is claimed, done and
 // reported, a few documents at a time. It also empties bases that were deleted,
-// and imports FAQ entries. Like the Runner it remembers nothing that the log does
+// imports FAQ entries, and copies and moves documents. Like the Runner it remembers nothing that the log does
 // not have. Its exported fields are set before Run.
 type Ingest struct {
 	Commands *commands.Commands
@@ -30,13 +30,16 @@ type Ingest struct {
 	Embedder func(tenant, name string) Embedder
 	Index    knowledge.Index
 	Holdings Holdings
-	Tokens   TokenCounter // nil = a rough estimate
-	Clock    Clock
-	Log      *slog.Logger
-	Self     string      // this process's instance id, the owner of its claims
-	Sole     bool        // no other process works on this log
-	AtOnce   int         // documents that are worked on at the same time; 0 = 4
-	Watch    IngestWatch // nil = nobody
+	// Keep says that contents are about to be in use, and gives how many of them are
+	// there (see Contents); nil = they stay by themselves.
+	Keep   func(ctx context.Context, tenant string, digests ...string) (int, error)
+	Tokens TokenCounter // nil = a rough estimate
+	Clock  Clock
+	Log    *slog.Logger
+	Self   string      // this process's instance id, the owner of its claims
+	Sole   bool        // no other process works on this log
+	AtOnce int         // documents that are worked on at the same time; 0 = 4
+	Watch  IngestWatch // nil = nobody
 
 	gone   atomic.Pointer[[]string]
 	mu     sync.Mutex
@@ -60,7 +63,7 @@ type IngestWatch interface {
 }
 
 // Owed names a stream that may be owed work: of a document, a base that was
-// deleted, or an import. Base is the base that it is about.
+// deleted, an import or a transfer. Base is the base that it is about.
 type Owed struct {
 	Stream event.Stream
 	Base   string
@@ -196,6 +199,8 @@ func (g *Ingest) attend(ctx context.Context, j *job) (next time.Time) {
 		move = g.emptyBase
 	case knowledge.ImportCategory:
 		move = g.moveImport
+	case knowledge.TransferCategory:
+		move = g.moveTransfer
 	}
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 10*time.Second) {
 		next, err := move(ctx, j)

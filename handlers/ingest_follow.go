@@ -12,7 +12,7 @@ import (
 // follow turns facts into work. A failing store is asked again, for ever.
 func (g *Ingest) follow(ctx context.Context, from event.Position) {
 	pause := 50 * time.Millisecond
-	filter := event.Filter{Categories: []string{knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory}}
+	filter := event.Filter{Categories: []string{knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory, knowledge.TransferCategory}}
 	for ctx.Err() == nil {
 		err := event.Follow(ctx, g.Store, from, filter, func(batch []event.Raw, upTo event.Position) error {
 			newest := map[event.Stream]event.Raw{}
@@ -63,7 +63,8 @@ var results = []string{"Fetched", "Parsed", "Chunked", "Embedded", "Indexed", "S
 // is done by who has reported it.
 func (g *Ingest) notice(raw event.Raw) {
 	switch {
-	case raw.Type == "StageStarted", raw.Type == "ImportStarted", raw.Type == "ImportProgressed":
+	case raw.Type == "StageStarted", raw.Type == "ImportStarted", raw.Type == "ImportProgressed",
+		raw.Type == "TransferStarted", raw.Type == "TransferProgressed":
 		return // somebody works on it
 	case raw.Stream.Category == knowledge.BaseCategory && raw.Type != "BaseDeleted":
 		return

@@ -192,7 +192,7 @@ func (l *ingesting) start(self string, change ...func(*handlers.Ingest)) *ingest
 
 // owed lists everything that the log has of documents, bases and imports.
 func (l *ingesting) owed() (out []handlers.Owed) {
-	raw, _, err := l.store.Scan(context.Background(), "", event.Filter{Categories: []string{knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory}}, 0)
+	raw, _, err := l.store.Scan(context.Background(), "", event.Filter{Categories: []string{knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory, knowledge.TransferCategory}}, 0)
 	if err != nil {
 		l.t.Error(err)
 	}

@@ -45,7 +45,7 @@ func (p Projection) as(id string) Projection {
 
 // All are the read models of Refold.
 func All() []Projection {
-	return []Projection{Sessions, History, ToolLog, Runs, Approvals, Keys, Tenants, Search, Usage, References, Bases, Library, FAQEntries, Imports}
+	return []Projection{Sessions, History, ToolLog, Runs, Approvals, Keys, Tenants, Search, Usage, References, Bases, Library, FAQEntries, Imports, Transfers}
 }
 
 // Engine keeps projections up to date with the log. Its fields are set before

@@ -56,7 +56,7 @@ func TestP84_RebuildGivesTheSame(t *testing.T) {
 		if err := e.Rebuild(t.Context(), p, func(n int) { events = n }); err != nil {
 			t.Fatal(err)
 		}
-		if after := documents(t, d, p); after != before || before == "" && p.Name != "approvals" {
+		if after := documents(t, d, p); after != before || before == "" && p.Name != "approvals" && p.Name != "transfers" { // which has those that are owed only
 			t.Fatalf("%s before:\n%s\nafter:\n%s", p.ID(), before, after)
 		}
 		if events == 0 {

@@ -50,7 +50,7 @@ type DocumentEntry struct {
 // finished, also deleted ones that the index still holds.
 var Library = Projection{Name: "library", Version: 1, Filter: event.Filter{Categories: []string{knowledge.Category}}, Fold: foldLibrary}
 
-// OwingCollection is the collection, of Library, Bases and Imports, of the streams
+// OwingCollection is the collection, of Library, Bases, Imports and Transfers, of the streams
 // that were owed work; its documents are Owing. Its id is that of the stream.
 const OwingCollection = "owing"
 

@@ -82,6 +82,12 @@ func (b *book) library() {
 	write(b, knowledge.ImportCodec, knowledge.ImportCategory, "acme", "i2", []knowledge.ImportEvent{
 		knowledge.ImportRequested{Import: "i2", Base: "b2", Mode: knowledge.ImportAppend, Rows: blob(5, 50), Total: 3, At: at(20)},
 		knowledge.ImportStarted{Attempt: 1, Owner: "w1", Deadline: at(900), At: at(21)}, knowledge.ImportFailed{Code: "base_gone", Message: "gone", At: at(22)}}...)
+	for _, id := range []string{"t1", "t2"} {
+		write[knowledge.TransferEvent](b, knowledge.TransferCodec, knowledge.TransferCategory, "acme", id,
+			knowledge.TransferRequested{Transfer: id, Source: "b1", Target: "b2", Documents: blob(6, 60), Total: 1, Mode: knowledge.TransferKeep, At: at(23)},
+			knowledge.TransferStarted{Attempt: 1, Owner: "w1", Deadline: at(900), At: at(24)})
+	}
+	write[knowledge.TransferEvent](b, knowledge.TransferCodec, knowledge.TransferCategory, "acme", "t2", knowledge.TransferEnded{Done: 1, At: at(25)})
 }
 
 func everything(t *testing.T, d projections.Documents, collections ...string) string {
@@ -111,7 +117,7 @@ func TestLibrary(t *testing.T) {
 	b := newBook(t)
 	b.library()
 	d := &memory.Documents{}
-	list := []projections.Projection{projections.Bases, projections.Library, projections.FAQEntries, projections.Imports}
+	list := []projections.Projection{projections.Bases, projections.Library, projections.FAQEntries, projections.Imports, projections.Transfers}
 	b.project(d, list...)
 	var collections []string
 	for _, p := range list {

@@ -28,7 +28,8 @@ type Reference struct {
 // deleted, and that of messages and runs when the conversation is emptied; an
 // attachment that no message has named ends with its removal. What a document of
 // a knowledge base names ends when it is deleted; of an import of FAQ entries, all
-// but its report ends with the import, and that with the base. Streams of
+// but its report ends with the import, and that with the base; of a transfer, its
+// list with the transfer. Streams of
 // categories that this build does not know by name hold all that looks like a
 // digest in their facts, for ever: what is not understood is not thrown away.
 // Index: digest.
@@ -78,6 +79,13 @@ func foldReferences(v *View, f Fact) {
 		}
 	case knowledge.ImportCategory:
 		foldImportReferences(v, f)
+	case knowledge.TransferCategory:
+		switch e := f.Event.(type) {
+		case knowledge.TransferRequested:
+			hold(v, in, holderOf(f), e.Documents.Digest, func(r *Reference) { r.Used = true })
+		case knowledge.TransferEnded:
+			letGo(v, in, holderOf(f))
+		}
 	case knowledge.Category:
 		if _, deleted := f.Event.(knowledge.DocumentDeleted); deleted {
 			letGo(v, in, holderOf(f))

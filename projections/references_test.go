@@ -119,6 +119,19 @@ func TestReferences_OfImports(t *testing.T) {
 	want("and the last one ends", "")
 }
 
+// A transfer holds its list until it is over.
+func TestReferences_OfTransfers(t *testing.T) {
+	b, d := newBook(t), &memory.Documents{}
+	write[knowledge.TransferEvent](b, knowledge.TransferCodec, knowledge.TransferCategory, "acme", "t1", knowledge.TransferRequested{Transfer: "t1", Documents: knowledge.Blob{Digest: "list"}}, knowledge.TransferProgressed{Done: 1})
+	if got := b.inUse(d, "acme", "list"); got != "list" {
+		t.Errorf("in use: %q", got)
+	}
+	write[knowledge.TransferEvent](b, knowledge.TransferCodec, knowledge.TransferCategory, "acme", "t1", knowledge.TransferEnded{Done: 1})
+	if got := b.inUse(d, "acme", "list"); got != "" {
+		t.Errorf("in use: %q", got)
+	}
+}
+
 // What this build does not understand keeps what it names.
 func TestReferences_OfUnknownKinds(t *testing.T) {
 	b, d := newBook(t), &memory.Documents{}

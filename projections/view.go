@@ -62,6 +62,12 @@ func Read(raw event.Raw) (Fact, error) {
 			return f, err
 		}
 		f.Event = rec.Event
+	case knowledge.TransferCategory:
+		rec, err := event.Record(knowledge.TransferCodec, raw)
+		if err != nil {
+			return f, err
+		}
+		f.Event = rec.Event
 	case knowledge.ImportCategory:
 		rec, err := event.Record(knowledge.ImportCodec, raw)
 		if err != nil {
@@ -248,4 +254,4 @@ func preview(text string, n int) string {
 
 func sessionOf(f Fact) string { return f.Meta.Correlation }
 
-var facts = []string{session.Category, run.Category, key.Category, tenant.Category, knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory}
+var facts = []string{session.Category, run.Category, key.Category, tenant.Category, knowledge.Category, knowledge.BaseCategory, knowledge.ImportCategory, knowledge.TransferCategory}

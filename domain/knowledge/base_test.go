@@ -131,6 +131,7 @@ func TestWire(t *testing.T) {
 	scenario.Fixtures(t, knowledge.Codec)
 	scenario.Fixtures(t, knowledge.BaseCodec)
 	scenario.Fixtures(t, knowledge.ImportCodec)
+	scenario.Fixtures(t, knowledge.TransferCodec)
 }
 
 func TestEvolve_AnyOrder(t *testing.T) {

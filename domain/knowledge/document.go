@@ -74,7 +74,7 @@ const (
 )
 
 // DocumentAdded opens the stream. Content is the file or the typed text, and not
-// known yet of an address.
+// known yet of an address, unless the document is a copy of another one.
 type DocumentAdded struct {
 	Document    string          `json:"document"`
 	Base        string          `json:"base"`

@@ -62,6 +62,7 @@ func (s State) added(e DocumentAdded) State {
 	s.Added, s.Title, s.Description, s.Folder, s.Disabled, s.Tags = &e, e.Title, e.Description, e.Folder, e.Disabled, e.Tags
 	s.FileName, s.FileType, s.Process = e.FileName, e.FileType, e.Process
 	s.Revision, s.Content, s.FAQ, s.Draft, s.Recipe, s.BegunAt = 1, e.Content, e.FAQ, e.Draft, e.Recipe, e.At
+	s.fetched = e.Content.Digest != ""
 	return s
 }
 

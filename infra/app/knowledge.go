@@ -55,7 +55,7 @@ func (a *App) learn(tokens handlers.TokenCounter) error {
 	a.Ingest = &handlers.Ingest{Commands: a.Commands, Store: a.Store, Blobs: a.DB.Blobs(), Parser: a.parser, Fetcher: a.web,
 		Embedder: v.embedder,
 		Index:    a.DB.Index(), Holdings: holdings{a.shelves}, Tokens: tokens, Clock: a.Config.Clock, Log: a.Config.Log, Self: a.Runner.Self, Sole: a.Runner.Sole,
-		Watch: a.Metrics.Ingestion()}
+		Watch: a.Metrics.Ingestion(), Keep: a.DB.Contents().Keep}
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (a *App) ingest(ctx context.Context, head event.Position) {
 // owed lists what of all tenants was owed work at a position: see handlers.Ingest.
 func (a *App) owed(ctx context.Context, head event.Position) ([]handlers.Owed, error) {
 	var out []handlers.Owed
-	for _, p := range []projections.Projection{projections.Library, projections.Bases, projections.Imports} {
+	for _, p := range []projections.Projection{projections.Library, projections.Bases, projections.Imports, projections.Transfers} {
 		err := a.everywhere(ctx, head, p, projections.Query{Collection: projections.OwingCollection}, func(d projections.Document) error {
 			var o projections.Owing
 			if err := json.Unmarshal(d.Body, &o); err != nil {

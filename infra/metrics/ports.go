@@ -44,7 +44,7 @@ func (m *meteredStore) Append(ctx context.Context, stream event.Stream, expect e
 // categoryLabel bounds the categories: the aggregates that there are.
 func categoryLabel(category string) string {
 	switch category {
-	case "session", "run", "key", "tenant", "request", "document", "knowledge_base", "faq_import", event.CategoryDelta:
+	case "session", "run", "key", "tenant", "request", "document", "knowledge_base", "faq_import", "transfer", event.CategoryDelta:
 		return category
 	}
 	return Other

@@ -100,7 +100,7 @@ func TestRecord(t *testing.T) {
 	check("after its death")
 	out := refold(t, "--data", l.s.Data, "--json", "rebuild")
 	for _, line := range jsonLines(t, out.stdout) {
-		empty := slices.Contains([]any{"approvals@1", "keys@1", "tenants@1", "references@1", "knowledge_bases@1", "library@1", "faq_entries@1", "faq_imports@1"}, line["read_model"])
+		empty := slices.Contains([]any{"approvals@1", "keys@1", "tenants@1", "references@2", "knowledge_bases@2", "library@1", "faq_entries@2", "faq_imports@1", "transfers@1"}, line["read_model"])
 		if line["equal"] != true || line["documents"].(float64) == 0 && !empty {
 			t.Errorf("rebuild: %v", line)
 		}

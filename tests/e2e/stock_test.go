@@ -63,8 +63,10 @@ func (k stock) bodies() map[string]any {
 		"POST /api/v1/knowledge-search": map[string]any{"query": "anvil", "knowledge_base_ids": []string{k.base}, "knowledge_ids": []string{k.document}},
 		"POST " + b + "/knowledge/url":  map[string]any{"url": "https://example.com/"}, "POST " + b + "/knowledge/manual": map[string]any{"content": "changed"},
 		"PUT " + b + "/knowledge/folders": map[string]any{"from": "a", "to": "b"}, "PUT " + d + "tags": map[string]any{"updates": map[string]any{k.document: []string{}}},
-		"POST " + d + "folder":       map[string]any{"kb_id": k.base, "knowledge_ids": []string{k.document}, "folder_path": "x"},
-		"POST " + d + "batch-delete": map[string]any{"kb_id": k.base, "ids": []string{k.document}}, "POST " + d + "batch-reparse": map[string]any{"kb_id": k.base, "ids": []string{k.document}},
+		"POST " + d + "folder":              map[string]any{"kb_id": k.base, "knowledge_ids": []string{k.document}, "folder_path": "x"},
+		"POST " + d + "move":                map[string]any{"knowledge_ids": []string{k.document}, "source_kb_id": k.base, "target_kb_id": k.faq, "mode": "reparse"},
+		"POST /api/v1/knowledge-bases/copy": map[string]any{"source_id": k.base},
+		"POST " + d + "batch-delete":        map[string]any{"kb_id": k.base, "ids": []string{k.document}}, "POST " + d + "batch-reparse": map[string]any{"kb_id": k.base, "ids": []string{k.document}},
 		"PUT " + d + "manual/{document}": map[string]any{"content": "changed"}, "PUT " + d + "{document}": map[string]any{"title": "changed"},
 		"PUT /api/v1/chunks/{document}/{chunk}": map[string]any{"content": "changed"}, "POST /api/v1/chunks/{document}/{chunk}/revert": map[string]any{"revision": 0},
 		"POST " + f + "/entries": map[string]any{"entries": []any{entry}, "mode": "replace"}, "DELETE " + f + "/entries": map[string]any{"ids": []int64{k.entry}},
@@ -102,6 +104,13 @@ func (k stock) noneOf(t testing.TB, c client) {
 		t.Error("two tenants share a document")
 	}
 	c.do(t, "PUT", "/api/v1/chunks/"+mine.ID+"/"+k.chunk, map[string]any{"content": "changed"}).refused(t, 404, 1003, "chunk_not_found", "")
+	for _, in := range []map[string]any{{"source_id": k.base, "target_id": own}, {"source_id": own, "target_id": k.base}} {
+		c.do(t, "POST", "/api/v1/knowledge-bases/copy", in).refused(t, 404, 1003, "knowledge_base_not_found", "")
+		in["source_kb_id"], in["target_kb_id"], in["mode"], in["knowledge_ids"] = in["source_id"], in["target_id"], "reuse_vectors", []string{mine.ID}
+		c.do(t, "POST", "/api/v1/knowledge/move", in).refused(t, 404, 1003, "knowledge_base_not_found", "")
+	}
+	another := c.newBase(t, "Another", "")
+	c.do(t, "POST", "/api/v1/knowledge/move", map[string]any{"source_kb_id": own, "target_kb_id": another, "mode": "reparse", "knowledge_ids": []string{mine.ID, k.document}}).refused(t, 404, 1003, "knowledge_not_found", "")
 	if got := c.finds(t, own, "anvil", 1); got[0].Document != mine.ID {
 		t.Errorf("%+v", got)
 	}
