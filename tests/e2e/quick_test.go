@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"refold/tests/scripted"
 )
 
 func kindsOf(frames []frame) string {
@@ -89,6 +91,40 @@ func TestQuickAnswer(t *testing.T) {
 	l.do(t, "GET", "/api/v1/messages/"+session+"/load", nil).data(t, 200, &list)
 	if len(list[1].References) != 1 || list[1].References[0].Content != refs[0].Content {
 		t.Errorf("evidence after the deletion: %+v", list[1].References)
+	}
+}
+
+// TestCitedFromAnEarlierTurn: what an answer cites without having searched is
+// evidence of its message too, in the feed, in the history and after a restart.
+func TestCitedFromAnEarlierTurn(t *testing.T) {
+	l := newLab(t, nil, scripted.Say(call("c1", "knowledge_search", `{"queries":["annual leave"]}`)), say(`Ten days<ref id="c1"/>.`), say(`As I said, ten<ref id="c1"/>.`), say("You are welcome."))
+	base := l.newBase(t, "Handbook", "")
+	d := l.added(t, base, "leave.md", "# Leave\n\nEverybody has ten days of annual leave.\n")
+	session := l.session(t)
+	turn := func(query string) []frame {
+		t.Helper()
+		frames := l.chatWith(t, session, map[string]any{"query": query, "agent_id": "builtin-smart-reasoning", "agent_enabled": true, "knowledge_base_ids": []string{base}}).rest(t)
+		checkFeed(t, frames)
+		return frames
+	}
+	first := referencesOf(t, turn("How much leave?"))
+	l.do(t, "DELETE", "/api/v1/knowledge/"+d.ID, nil)
+	second, third := turn("Really?"), turn("Thanks.")
+	refs := referencesOf(t, second)
+	if len(first) != 1 || len(refs) != 1 || refs[0].ID != first[0].ID || refs[0].Content != first[0].Content || !strings.Contains(shown(second, "answer"), first[0].ID) {
+		t.Errorf("references: %+v, then %+v", first, refs)
+	}
+	if got := referencesOf(t, third); len(got) != 0 {
+		t.Errorf("an answer without citations has %+v", got)
+	}
+	l.p.kill(t)
+	l.up(t)
+	var list []struct {
+		References []reference `json:"knowledge_references"`
+	}
+	l.do(t, "GET", "/api/v1/messages/"+session+"/load", nil).data(t, 200, &list)
+	if len(list) != 6 || len(list[1].References) != 1 || len(list[3].References) != 1 || len(list[5].References) != 0 {
+		t.Errorf("%+v", list)
 	}
 }
 
