@@ -44,5 +44,6 @@ func (a *actor) cited(ctx context.Context, s run.State, text string) []tool.Refe
 	if len(ids) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(a.evidence(ctx, s), func(r tool.Reference) bool { return !slices.Contains(ids, r.ID) })
+	found := slices.DeleteFunc(a.evidence(ctx, s), func(r tool.Reference) bool { return !slices.Contains(ids, r.ID) })
+	return found[:min(len(found), tool.MaxReferences)]
 }
