@@ -171,7 +171,7 @@ func moment(r *http.Request, name string) (time.Time, error) {
 func query(r *http.Request, collection string, order ...projections.Order) (projections.Query, int, error) {
 	page, size, cursor, err := paging(r)
 	return projections.Query{Collection: collection, Tenant: tenant(r), OrderBy: order, Offset: (page - 1) * size, Limit: size,
-		Cursor: cursor, CountTotal: true}, page, err
+		Cursor: cursor, CountTotal: true, NoIndex: true}, page, err
 }
 
 // list answers a page in the reference's form, with a cursor for walks.

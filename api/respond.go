@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"refold/domain"
 	"refold/domain/event"
@@ -16,11 +18,27 @@ import (
 // body is a JSON object of an answer.
 type body map[string]any
 
+// stamp is a time as JSON has it, for what is sent in numbers: a string is encoded
+// much faster than a time.
+func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
 func ok(data any) body { return body{"success": true, "data": data} }
 
+// buffers are for answers that are being encoded.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxKept is the largest buffer that is kept for the next answer.
+const maxKept = 64 << 10
+
 func respond(w http.ResponseWriter, status int, v any) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	b := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Cap() <= maxKept {
+			b.Reset()
+			buffers.Put(b)
+		}
+	}()
+	enc := json.NewEncoder(b)
 	if err := enc.Encode(v); err != nil {
 		status = http.StatusInternalServerError
 		b.Reset()

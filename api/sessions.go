@@ -22,8 +22,8 @@ type sessionJSON struct {
 	IsPinned    bool       `json:"is_pinned"`
 	PinnedAt    *time.Time `json:"pinned_at,omitempty"`
 	LastRequest *lastState `json:"last_request_state,omitempty"`
-	CreatedAt   time.Time  `json:"created_at"`
-	UpdatedAt   time.Time  `json:"updated_at"`
+	CreatedAt   string     `json:"created_at"`
+	UpdatedAt   string     `json:"updated_at"`
 	DeletedAt   *time.Time `json:"deleted_at"`
 }
 
@@ -35,7 +35,7 @@ type lastState struct {
 
 func wireSession(r *http.Request, s projections.Session) sessionJSON {
 	out := sessionJSON{ID: s.ID, Title: s.Title, Description: s.Description, TenantID: tenantNumber(r), UserID: s.Principal,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+		CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
 	if !s.PinnedAt.IsZero() {
 		out.IsPinned, out.PinnedAt = true, &s.PinnedAt
 	}

@@ -62,6 +62,7 @@ type Query struct {
 	Offset, Limit      int     // Limit <= 0 is 20, more than 1000 is cut
 	Cursor             string  // answer of an earlier page; Offset is ignored then
 	CountTotal         bool    // fill Page.Total
+	NoIndex            bool    // nobody looks at the Index of what is found: it may be left out
 }
 
 // Where compares an index field with a value of the type it was stored with.

@@ -100,6 +100,7 @@ func (f *finder) page(q projections.Query, after *place, page *projections.Page)
 	if err != nil {
 		return err
 	}
+	page.Documents = make([]projections.Document, len(f.found))
 	for i, h := range f.found {
 		if err := get.BindInt64(1, h.row); err != nil {
 			return err
@@ -107,16 +108,19 @@ func (f *finder) page(q projections.Query, after *place, page *projections.Page)
 		if !get.Step() {
 			return errors.Join(get.Err(), fmt.Errorf("%w: the index names document %s of %s, which is not there", event.ErrCorrupt, h.id, q.Collection))
 		}
-		fs, err := decodeFields(get.ColumnRawBlob(0))
-		if err != nil {
-			return err
+		doc, boundary := &page.Documents[i], more && i == f.limit-1
+		doc.Key, doc.Body = projections.Key{Collection: q.Collection, Tenant: q.Tenant, ID: h.id}, get.ColumnBlob(1, nil)
+		var fs fields
+		if !q.NoIndex || boundary {
+			if fs, err = decodeFields(get.ColumnRawBlob(0)); err != nil {
+				return err
+			}
+			doc.Index = fs.index()
 		}
-		page.Documents = append(page.Documents, projections.Document{
-			Key: projections.Key{Collection: q.Collection, Tenant: q.Tenant, ID: h.id}, Body: get.ColumnBlob(1, nil), Index: fs.index()})
 		if err := get.Reset(); err != nil {
 			return err
 		}
-		if more && i == f.limit-1 {
+		if boundary {
 			last := place{id: h.id}
 			for _, o := range q.OrderBy {
 				last.values = append(last.values, entry(fs.get(o.Field)))

@@ -14,7 +14,8 @@ import (
 // cache of 2 MiB.
 const maxReaders = 4
 
-// maxCachedNames bounds a reader's memory of stream names (about 200 bytes each).
+// maxCachedNames bounds a reader's memory of stream names, and of index fields
+// (about 200 bytes each).
 const maxCachedNames = 4096
 
 // pool lends read-only connections. They are opened when first needed.
@@ -42,6 +43,7 @@ type reader struct {
 	feedByID map[int64]feed
 	names    map[int64]event.Stream
 	types    map[string]string
+	fields   map[indexField]int64 // ids; a field is not deleted as long as its shelf has a name
 
 	buf []byte // scratch
 }
@@ -102,7 +104,7 @@ func openReader(db *DB) (*reader, error) {
 		return nil, err
 	}
 	return &reader{db: db, conn: conn, stmts: map[string]*sqlite3.Stmt{}, feedByID: map[int64]feed{},
-		names: map[int64]event.Stream{}, types: map[string]string{}}, nil
+		names: map[int64]event.Stream{}, types: map[string]string{}, fields: map[indexField]int64{}}, nil
 }
 
 // reset ends every statement, so that no old snapshot stays open.

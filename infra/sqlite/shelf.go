@@ -168,8 +168,18 @@ func (r *reader) shelfOf(collection, tenant string) (id, documents, changed int6
 	return id, documents, changed, errors.Join(q.Err(), q.Reset())
 }
 
+// indexField names a field of a shelf.
+type indexField struct {
+	shelf int64
+	name  string
+}
+
 // fieldOf finds an index field for reading; 0 if no document ever had it.
 func (r *reader) fieldOf(shelf int64, name string) (id int64, err error) {
+	key := indexField{shelf, name}
+	if id := r.fields[key]; id != 0 {
+		return id, nil
+	}
 	q, err := r.stmt("SELECT id FROM field WHERE shelf = ? AND name = ?")
 	if err != nil {
 		return 0, err
@@ -180,7 +190,14 @@ func (r *reader) fieldOf(shelf int64, name string) (id int64, err error) {
 	if q.Step() {
 		id = q.ColumnInt64(0)
 	}
-	return id, errors.Join(q.Err(), q.Reset())
+	if err := errors.Join(q.Err(), q.Reset()); err != nil || id == 0 {
+		return 0, err
+	}
+	if len(r.fields) >= maxCachedNames {
+		clear(r.fields)
+	}
+	r.fields[key] = id
+	return id, nil
 }
 
 // fieldsAt reads a document's index values by row.
