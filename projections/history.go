@@ -77,8 +77,8 @@ type MessageCall struct {
 
 // History is the chat history. Index of messages: session, at (unix
 // microseconds; a question is one before its answer). Steps are in collection
-// "step" under StepID, index: run, n.
-var History = Projection{Name: "history", Version: 3, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
+// "step" under StepID, without an index.
+var History = Projection{Name: "history", Version: 4, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
 
 // StepCollection is the collection of steps.
 const StepCollection = "step"
@@ -91,7 +91,7 @@ func putMessage(v *View, tenant string, m *Message) {
 }
 
 func putStep(v *View, tenant string, n int, s *MessageStep) {
-	Put(v, StepCollection, tenant, StepID(s.Run, n), s, map[string]any{"run": s.Run, "n": int64(n)})
+	Put(v, StepCollection, tenant, StepID(s.Run, n), s, nil)
 }
 
 func foldHistory(v *View, f Fact) {

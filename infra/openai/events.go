@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 var (
@@ -37,8 +38,20 @@ type eventReader struct {
 	junk    string // the first text that was no event, shortened
 }
 
+// readers are kept from one body to the next: they are large.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 32<<10) }}
+
 func newEventReader(r io.Reader) *eventReader {
-	return &eventReader{lines: lineReader{r: bufio.NewReaderSize(r, 32<<10)}}
+	b := readers.Get().(*bufio.Reader)
+	b.Reset(r)
+	return &eventReader{lines: lineReader{r: b}}
+}
+
+// free gives back what the reader holds; nothing may be read after it.
+func (e *eventReader) free() {
+	e.lines.r.Reset(nil)
+	readers.Put(e.lines.r)
+	e.lines.r, e.err = nil, io.EOF
 }
 
 // next gives the next event. io.EOF is the end of the body; text cut off by it

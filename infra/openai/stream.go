@@ -41,6 +41,7 @@ func (c *Client) read(caller, call context.Context, cancel context.CancelCauseFu
 		s.refuse = emit(d)
 		return s.refuse
 	}, names)
+	defer s.events.free()
 	s.wait()
 	defer s.rest()
 	for {

@@ -123,15 +123,15 @@ func (j *commitJob) run(w *writer) (refused, err error) {
 	if at != j.From {
 		return fmt.Errorf("%w: %s is at %q, not at %q", projections.ErrStale, j.Projection, at, j.From), nil
 	}
-	shelves := map[[2]string]*shelf{}
+	if len(w.shelves) >= maxShelves { // before, as a commit must have one of each
+		clear(w.shelves)
+	}
+	var touched []*shelf
 	open := func(k projections.Key, create bool) (*shelf, error) {
-		name := [2]string{k.Collection, k.Tenant}
-		if s := shelves[name]; s != nil {
-			return s, nil
-		}
 		s, err := w.shelf(k.Collection, k.Tenant, create)
-		if err == nil && s != nil {
-			shelves[name] = s
+		if s != nil && !s.touched {
+			s.touched = true
+			touched = append(touched, s)
 		}
 		return s, err
 	}
@@ -155,7 +155,7 @@ func (j *commitJob) run(w *writer) (refused, err error) {
 			}
 		}
 	}
-	for _, s := range shelves {
+	for _, s := range touched {
 		if err := s.save(); err != nil {
 			return nil, err
 		}
@@ -199,6 +199,7 @@ func (j dropJob) run(w *writer) (refused, err error) {
 	if err := w.run("DELETE FROM checkpoint WHERE projection = ?", j.projection); err != nil {
 		return nil, err
 	}
+	clear(w.shelves)
 	// '/' is the character after '.'.
 	return nil, w.run("UPDATE shelf SET collection = '"+dropped+"', tenant = id WHERE collection = ?1 OR (collection >= ?1 || '.' AND collection < ?1 || '/')", j.projection)
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"slices"
 	"sort"
 	"sync"
@@ -20,11 +21,15 @@ const (
 // the log do not each read again what the same process has just written. It
 // holds every event after position from that was not trimmed.
 type recent struct {
-	mu     sync.RWMutex
-	from   int64
-	events []recentEvent
-	bytes  int
+	mu      sync.RWMutex
+	from    int64
+	events  []recentEvent
+	bytes   int
+	streams map[event.Stream]span // of what is held, without gaps
 }
+
+// span is the first and the last version of a stream that is held.
+type span struct{ first, last int64 }
 
 type recentEvent struct {
 	at int64
@@ -40,13 +45,28 @@ func (r *recent) add(events []recentEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, events...)
+	if r.streams == nil {
+		r.streams = map[event.Stream]span{}
+	}
 	for _, e := range events {
 		r.bytes += len(e.Data)
+		held, ok := r.streams[e.Stream]
+		if !ok {
+			held.first = e.Version
+		}
+		held.last = e.Version
+		r.streams[e.Stream] = held
 	}
 	drop := 0
 	for len(r.events)-drop > maxRecentEvents || r.bytes > maxRecentBytes && drop < len(r.events) {
-		r.bytes -= len(r.events[drop].Data)
-		r.from = r.events[drop].at
+		e := r.events[drop]
+		r.bytes -= len(e.Data)
+		r.from = e.at
+		if held := r.streams[e.Stream]; held.last == e.Version {
+			delete(r.streams, e.Stream)
+		} else if held.first == e.Version {
+			r.streams[e.Stream] = span{e.Version + 1, held.last}
+		}
 		drop++
 	}
 	// Cut rarely: what is dropped stays reachable until then.
@@ -65,6 +85,9 @@ func (r *recent) trim(streams []event.Stream) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for s := range gone {
+		delete(r.streams, s)
+	}
 	r.events = slices.DeleteFunc(r.events, func(e recentEvent) bool {
 		if !e.Stream.Transient() || !gone[e.Stream] {
 			return false
@@ -97,11 +120,44 @@ func (r *recent) scan(from, head int64, f event.Filter, limit int) (out []event.
 	return out, head, true
 }
 
+// read is Store.Read from memory; false if not all of it is held.
+func (r *recent) read(stream event.Stream, after int64, limit int) (out []event.Raw, ok bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	held, ok := r.streams[stream]
+	if !ok || after+1 < held.first {
+		return nil, false
+	}
+	n := int(held.last - after)
+	if n <= 0 {
+		return nil, true
+	}
+	out = make([]event.Raw, min(n, limit))
+	for i := len(r.events) - 1; i >= 0 && n > 0; i-- {
+		if e := &r.events[i]; e.Stream == stream {
+			if n--; n < len(out) {
+				out[n] = e.Raw
+				out[n].Data = bytes.Clone(e.Data)
+			}
+		}
+	}
+	return out, n == 0
+}
+
 // remember notes what a job has appended in the open transaction.
 func (w *writer) remember(j *appendJob, version, start int64) {
+	size := 0
+	for i := range j.rows {
+		size += len(j.rows[i].Data)
+	}
+	own := make([]byte, 0, size) // callers may write into theirs
 	for i := range j.rows {
 		e := recentEvent{start + int64(i) + 1, event.Raw{New: j.rows[i].New, Stream: j.stream, Version: version + int64(i) + 1}}
 		e.Position = sqlstore.Position(e.at)
+		if from := len(own); e.Data != nil {
+			own = append(own, e.Data...)
+			e.Data = own[from:len(own):len(own)]
+		}
 		if !e.Time.IsZero() {
 			e.Time = time.Unix(0, j.rows[i].time).UTC() // as it is read back
 		}

@@ -2,20 +2,37 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 )
 
-// shelf is one collection of one tenant, open for writing in a transaction.
-// Its index has an entry for each document and each field that any of its
-// documents ever had, so that every order is a plain walk over entries.
+// shelf is one collection of one tenant, as the writer knows it. Its index has an
+// entry for each document and each field that any of its documents ever had, so
+// that every order is a plain walk over entries.
 type shelf struct {
 	w         *writer
 	id        int64
 	documents int64
-	fields    map[string]int64 // ids by name
+	fields    []shelfField
+	touched   bool // by the open commit
 }
 
-// shelf opens a shelf; nil if there is none and none is to be made.
+type shelfField struct {
+	name string
+	id   int64
+}
+
+// maxShelves bounds the writer's memory of shelves (about 500 bytes each).
+const maxShelves = 2048
+
+// shelf gives a shelf; nil if there is none and none is to be made. A rollback
+// empties the cache.
 func (w *writer) shelf(collection, tenant string, create bool) (*shelf, error) {
+	name := [2]string{collection, tenant}
+	if s := w.shelves[name]; s != nil {
+		return s, nil
+	}
 	if create {
 		if err := w.run("INSERT INTO shelf (collection, tenant) VALUES (?, ?) ON CONFLICT DO NOTHING", collection, tenant); err != nil {
 			return nil, err
@@ -28,7 +45,7 @@ func (w *writer) shelf(collection, tenant string, create bool) (*shelf, error) {
 	if err := errors.Join(find.BindText(1, collection), find.BindText(2, tenant)); err != nil {
 		return nil, err
 	}
-	s := &shelf{w: w, fields: map[string]int64{}}
+	s := &shelf{w: w}
 	if find.Step() {
 		s.id, s.documents = find.ColumnInt64(0), find.ColumnInt64(1)
 	}
@@ -43,13 +60,18 @@ func (w *writer) shelf(collection, tenant string, create bool) (*shelf, error) {
 		return nil, err
 	}
 	for names.Step() {
-		s.fields[names.ColumnText(0)] = names.ColumnInt64(1)
+		s.fields = append(s.fields, shelfField{names.ColumnText(0), names.ColumnInt64(1)})
 	}
-	return s, errors.Join(names.Err(), names.Reset())
+	if err := errors.Join(names.Err(), names.Reset()); err != nil {
+		return nil, err
+	}
+	w.shelves[name] = s
+	return s, nil
 }
 
 // save writes down the count and that the shelf has changed.
 func (s *shelf) save() error {
+	s.touched = false
 	return s.w.run("UPDATE shelf SET documents = ?, changed = changed + 1 WHERE id = ?", s.documents, s.id)
 }
 
@@ -71,7 +93,7 @@ func (s *shelf) find(id string) (row int64, f fields, err error) {
 
 func (s *shelf) put(id string, f fields, body []byte) error {
 	for _, v := range f {
-		if s.fields[v.name] == 0 {
+		if !slices.ContainsFunc(s.fields, func(known shelfField) bool { return known.name == v.name }) {
 			if err := s.add(v.name); err != nil {
 				return err
 			}
@@ -100,27 +122,53 @@ func (s *shelf) put(id string, f fields, body []byte) error {
 	if err := errors.Join(err, q.Exec()); err != nil {
 		return err
 	}
-	fresh := row == 0
-	if fresh {
-		row = s.w.conn.LastInsertRowID()
+	if row == 0 {
 		s.documents++
+		return s.index(id, s.w.conn.LastInsertRowID(), f)
 	}
-	for name, field := range s.fields {
-		was, is := entry(old.get(name)), entry(f.get(name))
-		if !fresh {
-			if was == is {
-				continue
-			}
-			if err := s.unindex(field, was, id); err != nil {
-				return err
-			}
+	for _, field := range s.fields {
+		was, is := entry(old.get(field.name)), entry(f.get(field.name))
+		if was == is {
+			continue
 		}
-		if err := s.w.run("INSERT INTO entry (field, value, id, row) VALUES (?, ?, ?, ?)", field, is, id, row); err != nil {
+		if err := s.w.run("UPDATE entry SET value = ? WHERE field = ? AND value = ? AND id = ?", is, field.id, was, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// index makes the entries of a new document, with one statement for several.
+func (s *shelf) index(id string, row int64, f fields) error {
+	for rest := s.fields; len(rest) > 0; {
+		n := min(len(rest), len(indexSQL)-1)
+		q, err := s.w.stmt(indexSQL[n])
+		if err != nil {
+			return err
+		}
+		err = errors.Join(q.BindText(1, id), q.BindInt64(2, row))
+		for i, field := range rest[:n] {
+			err = errors.Join(err, q.BindInt64(3+2*i, field.id), bindEntry(q, 4+2*i, entry(f.get(field.name))))
+		}
+		if err := errors.Join(err, q.Exec()); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// indexSQL is the statement for each number of entries of one document.
+var indexSQL = func() (out [9]string) {
+	for n := 1; n < len(out); n++ {
+		rows := make([]string, n)
+		for i := range rows {
+			rows[i] = fmt.Sprintf("(?%d, ?%d, ?1, ?2)", 3+2*i, 4+2*i)
+		}
+		out[n] = "INSERT INTO entry (field, value, id, row) VALUES " + strings.Join(rows, ", ")
+	}
+	return out
+}()
 
 // add begins to index a field: documents that are already there lack it.
 func (s *shelf) add(name string) error {
@@ -128,15 +176,11 @@ func (s *shelf) add(name string) error {
 		return err
 	}
 	field := s.w.conn.LastInsertRowID()
-	s.fields[name] = field
+	s.fields = append(s.fields, shelfField{name, field})
 	if s.documents == 0 {
 		return nil
 	}
 	return s.w.run("INSERT INTO entry (field, value, id, row) SELECT ?, ?, id, row FROM document WHERE shelf = ? ORDER BY id", field, nil, s.id)
-}
-
-func (s *shelf) unindex(field int64, v any, id string) error {
-	return s.w.run("DELETE FROM entry WHERE field = ? AND value = ? AND id = ?", field, v, id)
 }
 
 func (s *shelf) remove(id string) error {
@@ -144,8 +188,8 @@ func (s *shelf) remove(id string) error {
 	if err != nil || row == 0 {
 		return err
 	}
-	for name, field := range s.fields {
-		if err := s.unindex(field, entry(old.get(name)), id); err != nil {
+	for _, field := range s.fields {
+		if err := s.w.run("DELETE FROM entry WHERE field = ? AND value = ? AND id = ?", field.id, entry(old.get(field.name)), id); err != nil {
 			return err
 		}
 	}

@@ -112,6 +112,14 @@ func (s *Store) Read(ctx context.Context, stream event.Stream, after int64, limi
 	if err := stream.Validate(); err != nil {
 		return nil, err
 	}
+	if !s.db.readOnly && ctx.Err() == nil {
+		if _, err := s.db.last(ctx); err != nil { // closed
+			return nil, err
+		}
+		if out, ok := s.db.recent.read(stream, max(after, 0), sqlstore.Limit(limit)); ok {
+			return out, nil
+		}
+	}
 	err = s.db.read(ctx, func(r *reader) error {
 		q, err := r.stmt(readSQL)
 		if err != nil {

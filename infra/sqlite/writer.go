@@ -34,7 +34,8 @@ type writer struct {
 	head    int64 // last position given out, also in the open transaction
 	streams map[streamKey]*stream
 	feeds   map[feedKey]int64
-	fresh   []recentEvent // appended in the open transaction
+	shelves map[[2]string]*shelf // by collection and tenant
+	fresh   []recentEvent        // appended in the open transaction
 }
 
 func newWriter(db *DB) (*writer, error) {
@@ -72,7 +73,7 @@ func (w *writer) open() error {
 // forget empties the caches, after a transaction that did not happen.
 func (w *writer) forget() {
 	w.head = w.db.head.Load()
-	w.streams, w.feeds = map[streamKey]*stream{}, map[feedKey]int64{}
+	w.streams, w.feeds, w.shelves = map[streamKey]*stream{}, map[feedKey]int64{}, map[[2]string]*shelf{}
 }
 
 // submit queues a job and gives its result. If ctx ends before the job is in a
