@@ -29,29 +29,44 @@ func (c *Commands) OwesTitle(ctx context.Context, tenant, sessionID string) (str
 		if !s.Titles(p.Run) {
 			continue
 		}
-		r, err := c.OpenRun(ctx, tenant, p.Run)
+		_, end, err := c.ends(ctx, tenant, p.Run)
 		if err != nil {
 			return "", err
 		}
-		if r.State.Outcome == run.OutcomeCompleted {
+		if end != nil {
 			return p.Run, nil
 		}
 	}
 	return "", nil
 }
 
+// ends gives the first fact of a run and the one by which it has completed, nil if
+// there is none.
+func (c *Commands) ends(ctx context.Context, tenant, runID string) (start *run.RunStarted, end *run.RunCompleted, err error) {
+	recs, err := c.Runs.Pick(ctx, tenant, runID, "RunStarted", "RunCompleted")
+	for _, rec := range recs {
+		switch e := rec.Event.(type) {
+		case run.RunStarted:
+			start = &e
+		case run.RunCompleted:
+			end = &e
+		}
+	}
+	return start, end, err
+}
+
 // ClaimTitle claims a session's title for self until deadline. Of several
 // processes one gets it, the others session.ErrTitleNotDue.
 func (c *Commands) ClaimTitle(ctx context.Context, tenant, sessionID, runID, self string, sole bool, deadline time.Time) (TitleWork, error) {
-	r, err := c.OpenRun(ctx, tenant, runID)
+	start, end, err := c.ends(ctx, tenant, runID)
 	if err != nil {
 		return TitleWork{}, err
 	}
-	if r.State.Outcome != run.OutcomeCompleted {
+	if start == nil || end == nil {
 		return TitleWork{}, session.ErrTitleNotDue
 	}
-	work := TitleWork{Question: r.State.Start.Query, Answer: r.State.Answer, Model: r.State.Start.Agent.Model}
-	by := Caller{Tenant: tenant, Principal: "process:" + self, Request: r.State.Start.Request}
+	work := TitleWork{Question: start.Query, Answer: end.Answer, Model: start.Agent.Model}
+	by := Caller{Tenant: tenant, Principal: "process:" + self, Request: start.Request}
 	_, err = c.onSession(ctx, by, sessionID, "ClaimTitle", func(s session.State) (session.Command, error) {
 		work.Tries = s.TitleTries + 1
 		return session.ClaimTitle{TitleClaimed: session.TitleClaimed{Run: runID, Owner: self, Deadline: deadline.UTC(), At: c.Now().UTC()}, Sole: sole}, nil

@@ -615,8 +615,8 @@ func (a *actor) retryLater(ctx context.Context, d time.Duration) {
 	a.forget()
 	a.runner.mu.Lock()
 	defer a.runner.mu.Unlock()
-	a.runner.parked[a.key] = parking{session: a.session, version: a.version(),
-		cancel: a.runner.Clock.AfterFunc(d, func() { a.runner.wake(ctx, a.key, a.session, 0) })}
+	r, key, id := a.runner, a.key, a.session // not the actor: its state would wait with the timer
+	r.parked[key] = parking{session: id, version: a.version(), cancel: r.Clock.AfterFunc(d, func() { r.wake(ctx, key, id, 0) })}
 }
 
 func (a *actor) modelTimeout(s run.State, purpose string, now time.Time) time.Duration {

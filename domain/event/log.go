@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Log is a Store seen through one aggregate's codec: typed events in and out.
@@ -27,6 +28,16 @@ func (l Log[E]) Stream(tenant, id string) Stream {
 
 // Load gives all events of a stream with version > after, in order.
 func (l Log[E]) Load(ctx context.Context, tenant, id string, after int64) ([]Recorded[E], error) {
+	return l.load(ctx, tenant, id, after, nil)
+}
+
+// Pick gives the events of a stream that have one of the wire names, in order. The
+// others are not decoded.
+func (l Log[E]) Pick(ctx context.Context, tenant, id string, names ...string) ([]Recorded[E], error) {
+	return l.load(ctx, tenant, id, 0, names)
+}
+
+func (l Log[E]) load(ctx context.Context, tenant, id string, after int64, names []string) ([]Recorded[E], error) {
 	var out []Recorded[E]
 	for {
 		page, err := l.Store.Read(ctx, l.Stream(tenant, id), after, 1000)
@@ -34,12 +45,15 @@ func (l Log[E]) Load(ctx context.Context, tenant, id string, after int64) ([]Rec
 			return nil, fmt.Errorf("read %s %s: %w", l.Category, id, err)
 		}
 		for _, r := range page {
+			after = r.Version
+			if names != nil && !slices.Contains(names, r.Type) {
+				continue
+			}
 			rec, err := Record(l.Codec, r)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, rec)
-			after = r.Version
 		}
 		if len(page) < 1000 {
 			return out, nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer/codec"
@@ -92,6 +93,39 @@ func (c *Counter) Count(text string) int {
 	}
 	total := 0
 	for rest := text; rest != ""; {
+		line := rest[:lineEnd(rest)]
+		rest = rest[len(line):]
+		n, ok := 0, false
+		if len(line) < len(text) {
+			n, ok = c.known.get(line)
+		}
+		if !ok {
+			n = c.count(encoder, line)
+			c.known.put(line, n)
+		}
+		total += n
+	}
+	c.known.put(text, total)
+	return total
+}
+
+// lineEnd gives the length of the first line with its end, and of those after it
+// up to one that begins with something else than white space: no token goes on
+// from there. So texts that have lines in common are counted once in these.
+func lineEnd(text string) int {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\n' {
+			continue
+		}
+		if r, _ := utf8.DecodeRuneInString(text[i+1:]); !unicode.IsSpace(r) {
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+func (c *Counter) count(encoder *codec.Codec, text string) (total int) {
+	for rest := text; rest != ""; {
 		piece := rest[:cut(rest)]
 		rest = rest[len(piece):]
 		n, err := encoder.Count(piece)
@@ -101,7 +135,6 @@ func (c *Counter) Count(text string) int {
 		}
 		total += n
 	}
-	c.known.put(text, total)
 	return total
 }
 

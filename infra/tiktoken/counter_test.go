@@ -115,3 +115,22 @@ func BenchmarkCount(b *testing.B) {
 		c.Count(text)
 	}
 }
+
+// Counting by lines gives what counting as a whole does.
+func TestCount_Lines(t *testing.T) {
+	c := loaded(t)
+	encoder := c.codec.Load()
+	parts := []string{"a", "Word", " ", "  ", "\n", "\n\n", "\r\n", "\r", "\t", ".", "...", "'s", "1234", "你好", "\u00a0", "\u2028", "é", "{\"a\":1}", "<b>", "'", "\v", "\u0085"}
+	random := rand.New(rand.NewSource(1))
+	for range 3000 {
+		var b strings.Builder
+		for range random.Intn(12) {
+			b.WriteString(parts[random.Intn(len(parts))])
+		}
+		text := b.String()
+		want, err := encoder.Count(text)
+		if got := c.Count(text); err != nil || got != want {
+			t.Fatalf("%q: %d tokens by lines, %d as a whole, %v", text, got, want, err)
+		}
+	}
+}

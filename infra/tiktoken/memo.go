@@ -5,11 +5,9 @@ import (
 	"sync"
 )
 
-// What memo keeps: texts that many requests have in common, such as prompts and
-// definitions of tools. A longer text is not worth its memory, and counting a
-// shorter one costs as little.
+// What memo keeps: texts that many requests have in common, such as prompts,
+// definitions of tools and their lines. A longer text is not worth its memory.
 const (
-	minKnown   = 16
 	maxKnown   = 16 << 10
 	knownBytes = 512 << 10 // of one generation
 )
@@ -23,7 +21,7 @@ type memo struct {
 }
 
 func (m *memo) get(text string) (n int, ok bool) {
-	if len(text) < minKnown || len(text) > maxKnown {
+	if len(text) > maxKnown {
 		return 0, false
 	}
 	m.mu.Lock()
@@ -38,7 +36,7 @@ func (m *memo) get(text string) (n int, ok bool) {
 }
 
 func (m *memo) put(text string, n int) {
-	if len(text) < minKnown || len(text) > maxKnown {
+	if len(text) > maxKnown {
 		return
 	}
 	m.mu.Lock()
