@@ -120,7 +120,7 @@ func (n *narrow) lab(t *testing.T) *lab {
 		n.more = 1
 	}
 	<-n.count.Load()
-	l := newLab(t, func(s *settings) { s.Context = n.window })
+	l := newLab(t, func(s *settings) { s.Context, s.Volume = n.window, true })
 	l.model.Always(n.answer)
 	return l
 }

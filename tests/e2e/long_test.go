@@ -81,6 +81,7 @@ func TestFiveThousandMessages(t *testing.T) {
 	const turns, id = 2500, "long"
 	began := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	l := newLab(t, func(s *settings) {
+		s.Volume = true
 		s.Rate, s.ChatRate = "off", "off"
 		record(t, s.Data, id, turns, began)
 	})

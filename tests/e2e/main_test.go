@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -32,10 +33,9 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	serverBinary, refoldBinary = filepath.Join(dir, "refold-e2e"), filepath.Join(dir, "refold")
-	for out, pkg := range map[string]string{serverBinary: "refold/tests/e2e/cmd/refold-e2e", refoldBinary: "refold/infra/cmd/refold"} {
-		args := append(append([]string{"build"}, buildFlags...), "-o", out, pkg)
-		if text, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "go build %s: %v\n%s", pkg, err, text)
+	for out, pkg := range map[string]string{serverBinary: serverPackage, refoldBinary: "refold/infra/cmd/refold"} {
+		if err := build(out, pkg, buildFlags...); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 	}
@@ -46,6 +46,25 @@ func run(m *testing.M) int {
 	}
 	return checked(m.Run())
 }
+
+const serverPackage = "refold/tests/e2e/cmd/refold-e2e"
+
+func build(out, pkg string, flags ...string) error {
+	args := append(append([]string{"build"}, flags...), "-o", out, pkg)
+	if text, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, text)
+	}
+	return nil
+}
+
+// plainServer is the server without the race detector, built when it is needed.
+var plainServer = sync.OnceValues(func() (string, error) {
+	if len(buildFlags) == 0 {
+		return serverBinary, nil
+	}
+	out := serverBinary + "-plain"
+	return out, build(out, serverPackage)
+})
 
 // guarded gives a context that ends with the test, or when the test hangs.
 func guarded(t testing.TB) context.Context {

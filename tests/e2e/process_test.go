@@ -29,6 +29,10 @@ type settings struct {
 	Store                                      string // "" = a file in Data
 	Upload                                     int64  // bytes of a file for a knowledge base
 	Sample                                     bool   // begin with the sample knowledge base
+
+	// Volume is for tests of how much, not of what happens at once: the server is
+	// built without the race detector, which takes ten times as long for them.
+	Volume bool `json:"-"`
 }
 
 // process is a running server.
@@ -59,7 +63,13 @@ func launch(s settings) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(serverBinary), log: &lockedBuffer{}, done: make(chan struct{})}
+	binary := serverBinary
+	if s.Volume {
+		if binary, err = plainServer(); err != nil {
+			return nil, err
+		}
+	}
+	p := &process{cmd: exec.Command(binary), log: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "E2E_CONFIG="+string(raw), "GORACE=halt_on_error=1")
 	p.cmd.Stderr = p.log
 	out, err := p.cmd.StdoutPipe()
