@@ -45,7 +45,7 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 
 // parse reads the JSON of a body into v.
 func parse(raw []byte, v any) error {
-	if len(strings.TrimSpace(string(raw))) == 0 {
+	if len(raw) == 0 {
 		return nil
 	}
 	if !utf8.Valid(raw) {

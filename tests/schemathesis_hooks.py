@@ -66,24 +66,44 @@ class Library:
         return self.get("tag " + kind, lambda tag: any(t["id"] == tag["id"] for t in call("GET", tags, params={"page_size": 1000})["data"]),
                         lambda: call("POST", tags, json={"name": fresh("tag")}))
 
-    def document(self):
-        """A typed document that is published and completed, and one of its chunks."""
-        base = self.base()
-        return self.get("document", lambda ids: call("GET", "chunks/by-id/" + ids[1]) and call("GET", "knowledge/" + ids[0])["parse_status"] == "completed",
-                        lambda: self.publish(base))
+    def typed(self):
+        """Adds a typed document that is published."""
+        text = {"title": "t", "content": "words of a document", "status": "publish"}
+        return call("POST", f"knowledge-bases/{self.base()}/knowledge/manual", json=text)["id"]
 
-    def publish(self, base):
-        text = {"title": "t", "content": fresh("words of a document"), "status": "publish"}
-        document = call("POST", f"knowledge-bases/{base}/knowledge/manual", json=text)["id"]
-        until = time.time() + 20
-        while not (pieces := call("GET", "chunks/" + document)) and time.time() < until:
-            time.sleep(0.02)
-        return document, pieces[0]["id"]
+    def document(self, name="document"):
+        return self.get(name, lambda id: call("GET", "knowledge/" + id), self.typed)
+
+    def chunk(self):
+        """A document that is indexed, and a chunk of it."""
+        self.base()
+        return self.get("chunk", lambda ids: call("GET", "knowledge/" + ids[0]) and call("GET", "chunks/by-id/" + ids[1]), self.indexed)
+
+    def indexed(self):
+        document, until = self.typed(), time.time() + 120  # what was added before it comes first
+        while call("GET", "knowledge/" + document)["parse_status"] != "completed":
+            if time.time() > until:
+                raise TimeoutError("a document is not indexed")
+            time.sleep(0.05)
+        return document, call("GET", "chunks/" + document)[0]["id"]
 
     def entry(self):
         entries = f"knowledge-bases/{self.base('faq')}/faq/"
         return self.get("entry", lambda number: call("GET", f"{entries}entries/{number}"),
                         lambda: call("POST", entries + "entry", json={"standard_question": fresh("question"), "answers": ["a"]})["id"])
+
+    def copying(self):
+        base = self.base(name="small")
+        return self.get("copying", lambda id: call("GET", "knowledge-bases/copy/progress/" + id),
+                        lambda: call("POST", "knowledge-bases/copy", json={"source_id": base})["task_id"])
+
+    def moving(self):
+        return self.get("moving", lambda id: call("GET", "knowledge/move/progress/" + id), self.move)
+
+    def move(self):
+        body = {"knowledge_ids": [self.chunk()[0]], "source_kb_id": self.base(), "target_kb_id": self.base(name="target"), "mode": "reparse"}
+        self.known.pop("chunk"), self.sure.discard("chunk")
+        return call("POST", "knowledge/move", json=body)["task_id"]
 
     def task(self):
         rows = [{"standard_question": fresh("imported"), "answers": ["a"]}]
@@ -115,8 +135,14 @@ def known_path(path):
     """Ids of things that exist for the parameters of a path."""
     route = path.removeprefix("/api/v1/")
     kind = "faq" if "/faq/" in route else "document"
-    out = {"base": lambda: library.base(kind), "task": library.task, "entry": lambda: str(library.entry()), "tag": lambda: library.tag(kind)["id"],
-           "document": lambda: library.document()[0], "chunk": lambda: library.document()[1]}
+    out = {"base": lambda: library.base(kind), "entry": lambda: str(library.entry()), "tag": lambda: library.tag(kind)["id"],
+           "document": lambda: library.document("rewritten" if "/manual/" in route else "document"), "chunk": lambda: library.chunk()[1]}
+    if path.endswith("/knowledge-bases/{base}"):  # what is tried on it must not count elsewhere
+        out["base"] = lambda: library.base(name="changed")
+    if "/progress/" in route:
+        out["task"] = library.copying if "/copy/" in route else library.moving if "/move/" in route else library.task
+    if route.startswith("chunks/"):
+        out["document"] = lambda: library.chunk()[0]
     return {name: out[name]() for name in re.findall(r"{(\w+)}", route) if name in out}
 
 
@@ -137,7 +163,7 @@ def repair(path, query, body):
     if isinstance(query.get("folder_path"), str):
         query["folder_path"] = folder(query["folder_path"])
     if path.endswith("/knowledge/batch"):
-        query["ids"] = library.document()[0]
+        query["ids"] = library.document()
     if path.endswith("/knowledge/search") and query.get("recent") != "true":
         query["keyword"], query["query"] = (query.get("keyword", "") + "w")[:100], query.get("query", "")[:100]
     if not isinstance(body, dict):
@@ -184,14 +210,14 @@ def repair(path, query, body):
         body["kb_id"] = library.base()
         for name in ("ids", "knowledge_ids"):
             if name in body:
-                body[name] = [library.document()[0], *body[name][1:]]
-    for name in ("source_id", "source_kb_id", "target_id", "target_kb_id"):
+                body[name] = [library.document(), *body[name][1:]]
+    for name, kind in (("source_id", "small"), ("source_kb_id", "base"), ("target_id", "target"), ("target_kb_id", "target")):
         if body.get(name):
-            body[name] = library.base(name="base" if name.startswith("source") else "target")
+            body[name] = library.base(name=kind)
     if "source_kb_id" in body:
-        body["knowledge_ids"] = [library.document()[0]]
+        body["knowledge_ids"] = [library.chunk()[0]]
     if body.get("updates") and path.endswith("/knowledge/tags"):
-        body["updates"] = {library.document()[0]: [library.tag()["id"]]}
+        body["updates"] = {library.document(): [library.tag()["id"]]}
     if "task_id" in body:
         body["task_id"] = fresh("task").replace(" ", "-")
     if "ids" in body and "/faq/" in path:
@@ -200,7 +226,7 @@ def repair(path, query, body):
 
 def sources(path, body):
     """What a search is to look in: a base, its document, a tag."""
-    document, tag = lambda: library.document()[0], lambda: library.tag()["id"]
+    document, tag = library.document, lambda: library.tag()["id"]
     body.pop("query_embedding", None)  # its length depends on the model
     for name, id in (("knowledge_base_ids", library.base), ("knowledge_ids", document), ("tag_ids", tag), ("scope_tag_ids", tag)):
         if body.get(name):
