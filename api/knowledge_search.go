@@ -84,13 +84,13 @@ func (a *API) hybridSearch(w http.ResponseWriter, r *http.Request) (int, any, er
 		return 0, nil, err
 	}
 	switch {
-	case b.Count < 0 || b.Count > MaxPassages:
-		return 0, nil, invalid("match_count is a number from 0 to " + itoa(MaxPassages) + "; 0 is 50")
+	case b.Count > MaxPassages:
+		return 0, nil, invalid("match_count is at most " + itoa(MaxPassages) + "; 0 and less is 50")
 	case b.NoWords && b.NoVectors:
 		return 0, nil, invalid("disable_keywords_match and disable_vector_match together leave nothing to search by")
 	case len(b.Vector) > maxDimensions:
 		return 0, nil, invalid("query_embedding has at most " + itoa(maxDimensions) + " numbers")
-	case b.Count == 0:
+	case b.Count <= 0:
 		b.Count = 50
 	}
 	bases := []string{chi.URLParam(r, "base")}

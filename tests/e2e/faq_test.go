@@ -191,7 +191,7 @@ func TestFAQ_Import(t *testing.T) {
 	if task.ID != "mine" || p["status"] != "completed" || p["progress"] != 100.0 || p["failed_count"] != 1.0 || p["added_count"] != 3.0 || p["merged_count"] != 1.0 || len(failed) != 1 {
 		t.Errorf("%v", p)
 	}
-	for body, reason := range map[string]string{`{"entries":[],"mode":"append"}`: "bad_request", `{"entries":[{"standard_question":"q","answers":["a"]}],"mode":"x"}`: "bad_mode"} {
+	for body, reason := range map[string]string{`{"entries":[],"mode":"append"}`: "bad_request", `{"entries":[{"standard_question":"q","answers":["a"]}],"mode":"x"}`: "bad_request"} {
 		l.do(t, "POST", path+"/entries", body).refused(t, 400, 1000, reason, "")
 	}
 	l.do(t, "POST", path+"/entries", map[string]any{"entries": rows, "mode": "append", "task_id": "mine"}).refused(t, 409, 1005, "import_exists", "another one")
