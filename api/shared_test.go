@@ -3,15 +3,10 @@ package api
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
-
-	"refold/commands"
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/infra/memory"
@@ -36,10 +31,8 @@ func (f *failing) Read(ctx context.Context, s event.Stream, after int64, limit i
 func TestSharedFeed(t *testing.T) {
 	ctx := t.Context()
 	store := &failing{Store: memory.New()}
-	now := time.Unix(1_800_000_000, 0).UTC()
-	c := commands.New(store, nil, func() time.Time { return now }, uuid.NewString)
-	a := &API{Commands: c, Store: store, Tail: &Tail{Store: store, Log: slog.New(slog.DiscardHandler)}}
-	tail := func(stream event.Stream, after int64) {
+	a := newStory(t, store)
+	tell := func(stream event.Stream, after int64) {
 		t.Helper()
 		raws, err := store.Store.Read(ctx, stream, after, 1000)
 		if err != nil {
@@ -49,26 +42,11 @@ func TestSharedFeed(t *testing.T) {
 			a.Tail.deliver(raw)
 		}
 	}
-	facts, deltas := int64(0), int64(0)
-	fact := func(e run.Event) {
+	told := int64(0)
+	tail := func() { // what the follower of the log hands on
 		t.Helper()
-		if _, err := c.Runs.Append(ctx, DefaultTenant, "r", event.Exactly(facts), event.Envelope{Time: now}, event.Fact[run.Event]{ID: uuid.NewString(), Event: e}); err != nil {
-			t.Fatal(err)
-		}
-		tail(event.Stream{Tenant: DefaultTenant, Category: run.Category, ID: "r"}, facts)
-		facts++
-	}
-	var segments []run.Segment
-	say := func(text string) {
-		t.Helper()
-		s := run.Segment{Kind: run.SegAnswer, Text: text}
-		segments = append(segments, s)
-		if _, err := c.Deltas.Append(ctx, DefaultTenant, run.DeltaID("r", 1), event.Exactly(deltas), event.Envelope{Time: now},
-			event.Fact[run.Delta]{ID: uuid.NewString(), Event: run.Delta{Segments: []run.Segment{s}}}); err != nil {
-			t.Fatal(err)
-		}
-		tail(event.Stream{Tenant: DefaultTenant, Category: event.CategoryDelta, ID: run.DeltaID("r", 1)}, deltas)
-		deltas++
+		tell(event.Stream{Tenant: DefaultTenant, Category: run.Category, ID: "r"}, told)
+		told = a.facts
 	}
 	type someone struct {
 		*feedReader
@@ -88,7 +66,7 @@ func TestSharedFeed(t *testing.T) {
 		return err
 	}
 
-	fact(run.RunStarted{Run: "r", Session: "s", Request: "q", At: now})
+	a.begin()
 	eager, lazy, unlucky := join(), join(), join()
 	if err := errors.Join(read(eager), read(lazy), read(unlucky)); err != nil || len(lazy.got) != 1 {
 		t.Fatal(err, lazy.got)
@@ -98,10 +76,12 @@ func TestSharedFeed(t *testing.T) {
 		t.Fatal("something is said to be new")
 	default:
 	}
-	fact(run.ModelCallStarted{Call: 1, Attempt: 1, Purpose: run.PurposeRound, At: now})
+	a.call()
+	tail()
 	long := strings.Repeat("word ", 20_000)
 	for i := range 40 { // 4 MB of frames
-		say(long)
+		a.say(long)
+		tell(event.Stream{Tenant: DefaultTenant, Category: event.CategoryDelta, ID: run.DeltaID("r", 1)}, a.deltas-1)
 		<-eager.more
 		if i == 20 {
 			eager.shared.f.sub.mu.Lock() // an event is lost on the way: the store has it
@@ -127,9 +107,8 @@ func TestSharedFeed(t *testing.T) {
 	if err := errors.Join(read(late), read(lazy)); err != nil || late.over {
 		t.Fatal(err)
 	}
-	text, reasoning, shown := run.Compact(segments)
-	fact(run.Thought{Call: 1, Text: text, Reasoning: reasoning, Shown: shown, Purpose: run.PurposeRound, Finish: "stop", At: now})
-	fact(run.RunCompleted{Answer: text, Call: 1, EndReason: run.EndNatural, Rounds: 1, At: now})
+	a.end()
+	tail()
 	everybody := []*someone{eager, lazy, unlucky, late, join()}
 	for i, s := range everybody {
 		if s.more != nil {

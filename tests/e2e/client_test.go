@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strings"
@@ -108,6 +110,38 @@ func (c client) do(t testing.TB, method, path string, in any) answer {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
 	return a
+}
+
+// sendFile uploads a file in a form, without saying how long the body is, as the SDK
+// does. fields are names and values by turns.
+func (c client) sendFile(ctx context.Context, path, name string, content []byte, fields ...string) (answer, error) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	var err error
+	for i := 0; i+1 < len(fields); i += 2 {
+		err = errors.Join(err, w.WriteField(fields[i], fields[i+1]))
+	}
+	part, made := w.CreateFormFile("file", name)
+	if err = errors.Join(err, made); err != nil {
+		return answer{}, err
+	}
+	part.Write(content)
+	w.Close()
+	req, err := http.NewRequestWithContext(ctx, "POST", c.base+path, io.MultiReader(&b))
+	if err != nil {
+		return answer{}, err
+	}
+	for k, v := range c.head {
+		req.Header.Set(k, v)
+	}
+	req.Header.Set("Content-Type", w.FormDataContentType())
+	res, err := plain.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	return answer{res.StatusCode, res.Header, string(raw)}, err
 }
 
 // data decodes the field "data" of an answer that must have a status.

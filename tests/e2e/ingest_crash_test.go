@@ -1,13 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"mime/multipart"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -15,30 +11,12 @@ import (
 
 // putFile sends a file; a file that the base has already is as good as sent.
 func (c client) putFile(ctx context.Context, base, name, content string) error {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	part, err := w.CreateFormFile("file", name)
+	out, err := c.sendFile(ctx, "/api/v1/knowledge-bases/"+base+"/knowledge/file", name, []byte(content))
 	if err != nil {
 		return err
 	}
-	part.Write([]byte(content))
-	w.Close()
-	req, err := http.NewRequestWithContext(ctx, "POST", c.base+"/api/v1/knowledge-bases/"+base+"/knowledge/file", &b)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", w.FormDataContentType())
-	res, err := plain.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	if res.StatusCode != 200 && !(res.StatusCode == 409 && strings.Contains(string(raw), "duplicate_file")) {
-		return fmt.Errorf("upload %s: HTTP %d %s", name, res.StatusCode, raw)
+	if out.status != 200 && !(out.status == 409 && strings.Contains(out.body, "duplicate_file")) {
+		return fmt.Errorf("upload %s: HTTP %d %s", name, out.status, out.body)
 	}
 	return nil
 }

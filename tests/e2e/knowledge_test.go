@@ -3,48 +3,20 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"mime/multipart"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 )
 
-// addFile uploads a file to a base, without saying how long the body is, as the
-// SDK does. fields are names and values by turns.
+// addFile uploads a file to a base. fields are names and values by turns.
 func (c client) addFile(t testing.TB, base, name string, content []byte, fields ...string) answer {
 	t.Helper()
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for i := 0; i+1 < len(fields); i += 2 {
-		w.WriteField(fields[i], fields[i+1])
-	}
-	part, err := w.CreateFormFile("file", name)
+	out, err := c.sendFile(guarded(t), "/api/v1/knowledge-bases/"+base+"/knowledge/file", name, content, fields...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	part.Write(content)
-	w.Close()
-	req, err := http.NewRequestWithContext(guarded(t), "POST", c.base+"/api/v1/knowledge-bases/"+base+"/knowledge/file", io.MultiReader(&b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k, v := range c.head {
-		req.Header.Set(k, v)
-	}
-	req.Header.Set("Content-Type", w.FormDataContentType())
-	res, err := plain.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{res.StatusCode, res.Header, string(raw)}
+	return out
 }
 
 // doc is a document as far as tests look at it.

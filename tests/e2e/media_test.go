@@ -5,9 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
-	"mime/multipart"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -154,33 +151,11 @@ func TestImagesRefused(t *testing.T) {
 // upload sends a file as multipart/form-data.
 func (c client) upload(t testing.TB, session, name string, content []byte) answer {
 	t.Helper()
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	w.WriteField("agent_id", "x")
-	part, err := w.CreateFormFile("file", name)
+	out, err := c.sendFile(guarded(t), "/api/v1/sessions/"+session+"/attachments", name, content, "agent_id", "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	part.Write(content)
-	w.Close()
-	req, err := http.NewRequestWithContext(guarded(t), "POST", c.base+"/api/v1/sessions/"+session+"/attachments", io.MultiReader(&b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k, v := range c.head {
-		req.Header.Set(k, v)
-	}
-	req.Header.Set("Content-Type", w.FormDataContentType())
-	res, err := plain.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer{res.StatusCode, res.Header, string(raw)}
+	return out
 }
 
 type attached struct {
