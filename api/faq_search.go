@@ -24,9 +24,6 @@ func (a *API) searchEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	if err := decode(w, r, maxBody, &in); err != nil {
 		return 0, nil, err
 	}
-	if in.Count < 0 {
-		return 0, nil, invalid("match_count is not negative; 0 is 10")
-	}
 	for name, tags := range map[string][]int64{"first_priority_tag_ids": in.First, "second_priority_tag_ids": in.Second} {
 		if err := boundedNumbers(name, tags, maxScope); err != nil {
 			return 0, nil, err
@@ -36,7 +33,7 @@ func (a *API) searchEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	if err != nil {
 		return 0, nil, err
 	}
-	if in.Count == 0 {
+	if in.Count <= 0 {
 		in.Count = 10
 	}
 	in.Count = min(in.Count, MaxPassages)

@@ -90,7 +90,7 @@ func wholeNumbers(raw []byte) []byte {
 			for end < len(raw) && strings.IndexByte("0123456789+-.eE", raw[end]) >= 0 {
 				end++
 			}
-			if n, err := strconv.ParseFloat(string(raw[i:end]), 64); err == nil && bytes.ContainsAny(raw[i:end], ".eE") && isWhole(n) && math.Abs(n) < 1<<63 {
+			if n, err := strconv.ParseFloat(string(raw[i:end]), 64); err == nil && bytes.ContainsAny(raw[i:end], ".eE") && isWhole(n) && n >= -1<<63 && n < 1<<63 {
 				out, i = strconv.AppendInt(out, int64(n), 10), end
 				continue
 			}
