@@ -271,7 +271,7 @@ def before_call(context, case, kwargs):
     query, path, body = case.query, case.path_parameters, case.body
     if about and case.headers.get("X-Tenant-ID"):
         case.headers["X-Tenant-ID"] = "1"
-    if query.get("page") is not None and (number(query["page"], 1) - 1) * number(query.get("page_size"), 20) > 1_000_000:
+    if query.get("page") is not None and (number(query["page"], 1) - 1) * (number(query.get("page_size"), 20) or 20) > 1_000_000:  # 0 is 20
         query["page"] = 2
     if case.operation.path.endswith("/usage") and (query.get("from") or query.get("to")):
         days = [query.get("from") or query.get("to"), query.get("to") or query.get("from")]
