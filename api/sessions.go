@@ -62,6 +62,17 @@ func (a *API) createSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	positionHeader(w, pos)
+	recs, _, err := a.Commands.SessionRecord(r.Context(), tenant(r), id)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	if len(recs) == 1 { // the list, which need not have it yet, would show this
+		if e, ok := recs[0].Event.(session.SessionCreated); ok {
+			a.showSession(w, r, http.StatusCreated, projections.SessionOf(e, recs[0].Version))
+			return
+		}
+	}
 	a.answerSession(w, r, http.StatusCreated, id)
 }
 
@@ -80,8 +91,12 @@ func (a *API) answerSession(w http.ResponseWriter, r *http.Request, status int, 
 		a.fail(w, r, err)
 		return
 	}
+	a.showSession(w, r, status, *s)
+}
+
+func (a *API) showSession(w http.ResponseWriter, r *http.Request, status int, s projections.Session) {
 	w.Header().Set("ETag", etag(s.Version))
-	respond(w, status, ok(wireSession(r, *s)))
+	respond(w, status, ok(wireSession(r, s)))
 }
 
 func (a *API) getSession(w http.ResponseWriter, r *http.Request) {

@@ -47,12 +47,19 @@ func (s *Session) index() map[string]any {
 		"text": strings.ToLower(s.Title + "\n" + s.Description + "\n" + s.Question)}
 }
 
+// SessionOf is a session as the list has it when nothing has happened in it yet.
+func SessionOf(e session.SessionCreated, version int64) Session {
+	return Session{ID: e.Session, Title: e.Title, Description: e.Description, Principal: e.Principal, Source: "web",
+		CreatedAt: e.At, UpdatedAt: e.At, Version: version}
+}
+
 func foldSession(v *View, f Fact) {
 	tenant, id := f.Stream.Tenant, f.Stream.ID
 	var s *Session
 	switch e := f.Event.(type) {
 	case session.SessionCreated:
-		s = &Session{ID: id, Title: e.Title, Description: e.Description, Principal: e.Principal, Source: "web", CreatedAt: e.At, UpdatedAt: e.At}
+		fresh := SessionOf(e, f.Version)
+		s = &fresh
 	case session.SessionUpdated:
 		if s = Get[Session](v, "", tenant, id); s != nil {
 			s.Title, s.Description, s.UpdatedAt = e.Title, e.Description, e.At

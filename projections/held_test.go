@@ -1,0 +1,92 @@
+package projections_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"refold/domain/session"
+	"refold/infra/memory"
+	"refold/projections"
+)
+
+// What is folded and not stored when the process dies is folded again: each fact
+// counts once in every view, also in one that nobody waited for.
+func TestHeldChanges_AreFoldedAgainAfterACrash(t *testing.T) {
+	b := newBook(t)
+	b.session("s1", created)
+	d := &memory.Documents{}
+	var n, m atomic.Int64
+	waited, other := counting(&n), counting(&m)
+	other.Name = "other"
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for life := range 3 {
+		living, die := context.WithCancel(ctx)
+		e := &projections.Engine{Store: b.store, Documents: d, Log: quiet, List: []projections.Projection{waited, other}}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			e.Run(living)
+		}()
+		for range 5 {
+			b.session("s1", session.SessionUpdated{Title: "T", At: t0})
+			if err := e.Await(ctx, waited, b.head()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if life == 2 {
+			if err := e.Await(ctx, other, b.head()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		die()
+		<-done
+	}
+	for _, p := range []projections.Projection{waited, other} {
+		if got := documents(t, d, p); !strings.Contains(got, "\n16\n") {
+			t.Fatalf("%s: %s", p.Name, got)
+		}
+	}
+}
+
+// commits notes which views are stored.
+type commits struct {
+	projections.Documents
+	of chan string
+}
+
+func (c *commits) Commit(ctx context.Context, b projections.Batch) error {
+	err := c.Documents.Commit(ctx, b)
+	if err == nil {
+		c.of <- b.Projection
+	}
+	return err
+}
+
+// A change that nobody waits for is stored too.
+func TestHeldChanges_AreStoredByThemselves(t *testing.T) {
+	b := newBook(t)
+	b.session("s1", created)
+	c := &commits{&memory.Documents{}, make(chan string, 1000)}
+	var n atomic.Int64
+	p := counting(&n)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e := &projections.Engine{Store: b.store, Documents: c, Log: quiet, List: []projections.Projection{p}}
+	go e.Run(ctx)
+	if err := e.Await(ctx, p, b.head()); err != nil {
+		t.Fatal(err)
+	}
+	<-c.of
+	b.session("s1", session.SessionUpdated{Title: "T", At: t0})
+	select {
+	case <-c.of:
+	case <-ctx.Done():
+		t.Fatal("the change was never stored")
+	}
+	if got := documents(t, c, p); !strings.Contains(got, "\n2\n") {
+		t.Fatal(got)
+	}
+}
