@@ -60,7 +60,8 @@ func (e *Engine) together(ctx context.Context) {
 			continue
 		}
 		pause = 50 * time.Millisecond
-		if upTo == from {
+		// One that went back to what another process has stored has more to fold.
+		if upTo == from && !slices.ContainsFunc(g.members, func(m *member) bool { return m.at < upTo }) {
 			e.gather(ctx, g, from)
 		}
 	}
