@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"refold/domain/event"
 	"refold/domain/run"
 	"refold/domain/tool"
+	"refold/infra/sqlite"
 	"refold/tests/bench/load"
 )
 
@@ -36,14 +38,19 @@ func longRun(n int) []run.Event {
 // loadAndFold is G4.
 func loadAndFold(t *T) {
 	ctx := context.Background()
-	log := event.Log[run.Event]{Store: fresh(t).Events(), Codec: run.Codec, Category: run.Category}
+	path := filepath.Join(t.TempDir(), "refold.db")
+	before, err := sqlite.Open(ctx, path, sqlite.Options{})
+	t.check(err)
+	log := event.Log[run.Event]{Store: before.Events(), Codec: run.Codec, Category: run.Category}
 	events := longRun(1000)
 	facts := make([]event.Fact[run.Event], len(events))
 	for i, e := range events {
 		facts[i] = event.Fact[run.Event]{ID: fmt.Sprint("e", i), Event: e}
 	}
-	_, err := log.Append(ctx, "1", "r", event.NoStream(), event.Envelope{Time: time.Now()}, facts...)
+	_, err = log.Append(ctx, "1", "r", event.NoStream(), event.Envelope{Time: time.Now()}, facts...)
 	t.check(err)
+	t.check(before.Close())
+	log.Store = openSQLite(t, path).Events() // what a process has just written itself it reads from memory
 	rate := func(f func()) func() float64 {
 		return func() float64 {
 			const times = 100

@@ -35,7 +35,12 @@ func step() event.New {
 
 func fresh(t testing.TB) *sqlite.DB {
 	t.Helper()
-	db, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "refold.db"), sqlite.Options{})
+	return openSQLite(t, filepath.Join(t.TempDir(), "refold.db"))
+}
+
+func openSQLite(t testing.TB, path string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(context.Background(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
