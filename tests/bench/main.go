@@ -32,6 +32,7 @@ var rows = []row{
 	{"G8", "wake-ups between processes", wakeUps},
 	{"G9", "1,000 readers of a feed", fanOut},
 	{"streams", "10,000 idle streams", idleStreams},
+	{"loop", "the engine over HTTP beside a bare go-openai loop", besideLoop},
 	{"G10", "the whole engine beside Eino, 16 and 64 runs at a time", besideEino},
 	{"G11", "the whole engine beside Eino, one run", oneBesideEino},
 	{"G12", "a round of 50 beside a round of 10", roundsCost},
@@ -210,14 +211,18 @@ func (r *result) print(asJSON bool, before string) bool {
 	if err := write(os.Stdout, r.lines, asJSON); err != nil {
 		r.failed = append(r.failed, err.Error())
 	}
-	held := 0
+	held, targets := 0, 0
 	for _, l := range r.lines {
+		if l.Target == "" {
+			continue
+		}
+		targets++
 		if l.Holds {
 			held++
 		}
 	}
 	if !asJSON {
-		fmt.Printf("\n%d of %d targets hold. %d processors, load %s before and %s after: above that number others were at work, and figures are worse than the machine's.\n", held, len(r.lines), runtime.NumCPU(), before, busy())
+		fmt.Printf("\n%d of %d targets hold. %d processors, load %s before and %s after: above that number others were at work, and figures are worse than the machine's.\n", held, targets, runtime.NumCPU(), before, busy())
 	}
 	for _, f := range r.failed {
 		fmt.Fprintln(os.Stderr, f)

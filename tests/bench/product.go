@@ -55,20 +55,7 @@ func turns(t *T) {
 	const width = 16
 	many := alternate(func() float64 {
 		const n = 160
-		gate := make(chan struct{}, width)
-		var wg sync.WaitGroup
-		start := time.Now()
-		for range n {
-			gate <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-gate }()
-				if err := load.Turn(s.base()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		return n / time.Since(start).Seconds()
+		return n / t.together(n, width, func() error { return load.Turn(s.base()) }).Seconds()
 	})
 	t.add("16 such turns at a time, every step durable", reference("32 turns a second"), many[0].median(), atLeast(300, "/s"), "")
 	p99, n := appendP99(t, s.metrics())

@@ -33,8 +33,8 @@ type line struct {
 	Value      float64 `json:"value"`
 	Unit       string  `json:"unit"`
 	Note       string  `json:"note,omitempty"`
-	Target     string  `json:"target"`
-	Holds      bool    `json:"holds"`
+	Target     string  `json:"target,omitempty"` // none where nobody has set one
+	Holds      bool    `json:"holds"`            // true without a target
 }
 
 // goal is what a value must reach.
@@ -53,7 +53,17 @@ func atLeast(limit float64, unit string) goal {
 	return goal{"≥", limit, unit, func(v, l float64) bool { return v >= l }}
 }
 
-func (g goal) String() string { return g.sign + " " + quantity(g.limit, g.unit) }
+// noTarget is the goal of a line that is there to be known.
+func noTarget(unit string) goal {
+	return goal{unit: unit, holds: func(float64, float64) bool { return true }}
+}
+
+func (g goal) String() string {
+	if g.sign == "" {
+		return ""
+	}
+	return g.sign + " " + quantity(g.limit, g.unit)
+}
 
 // quantity writes a number with its unit.
 func quantity(v float64, unit string) string {
@@ -243,7 +253,10 @@ func write(w io.Writer, lines []line, asJSON bool) error {
 		if l.Note != "" {
 			value += " (" + l.Note + ")"
 		}
-		if l.Holds {
+		switch {
+		case l.Target == "":
+			verdict = ""
+		case l.Holds:
 			verdict = "holds"
 		}
 		cells = append(cells, []string{name, l.Measured, l.Comparator, value, l.Target, verdict})
