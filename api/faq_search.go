@@ -38,7 +38,7 @@ func (a *API) searchEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 	}
 	in.Count = min(in.Count, MaxPassages)
 	// More than are shown: some are left out, and preferred ones move up.
-	found, err := a.find(r, &Search{Scope: tool.Scope{Targets: []tool.Target{{Base: b.ID}}}, Query: in.Query, Kinds: []knowledge.Kind{knowledge.FAQText},
+	found, notes, err := a.find(r, &Search{Scope: tool.Scope{Targets: []tool.Target{{Base: b.ID}}}, Query: in.Query, Kinds: []knowledge.Kind{knowledge.FAQText},
 		Limit: 2 * in.Count, VectorThreshold: in.Threshold, Recommended: in.Recommended})
 	if err == nil {
 		err = a.fresh(r, projections.FAQEntries)
@@ -69,7 +69,7 @@ func (a *API) searchEntries(w http.ResponseWriter, r *http.Request) (int, any, e
 		return 2
 	}
 	slices.SortStableFunc(out, func(x, y entryJSON) int { return rank(x) - rank(y) })
-	return http.StatusOK, ok(out[:min(in.Count, len(out))]), nil
+	return http.StatusOK, annotated(out[:min(in.Count, len(out))], notes), nil
 }
 
 // closest is the question of an entry that has most words of the query.

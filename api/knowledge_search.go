@@ -60,7 +60,7 @@ func (a *API) searchKnowledge(w http.ResponseWriter, r *http.Request) (int, any,
 		return 0, nil, err
 	}
 	out, err := a.searched(r, Search{Scope: scope, Query: b.Query, Limit: searchResults})
-	return http.StatusOK, ok(out), err
+	return http.StatusOK, out, err
 }
 
 // hybridSearch finds passages in one base, or in some together.
@@ -109,7 +109,7 @@ func (a *API) hybridSearch(w http.ResponseWriter, r *http.Request) (int, any, er
 	}
 	s := Search{Scope: scope, Query: b.Query, Vector: vector, Limit: b.Count, VectorThreshold: b.ByVector, KeywordThreshold: b.ByWord, NoKeywords: b.NoWords, NoVectors: b.NoVectors, Recommended: b.OnlyRecommended}
 	out, err := a.searched(r, s)
-	return http.StatusOK, ok(out), err
+	return http.StatusOK, out, err
 }
 
 // Bounds of a vector that a client sends.

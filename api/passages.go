@@ -68,10 +68,10 @@ type passageJSON struct {
 	Base        string            `json:"knowledge_base_id,omitempty"`
 }
 
-// searched does a search and gives what it finds of documents that are still
-// there.
-func (a *API) searched(r *http.Request, s Search) ([]passageJSON, error) {
-	found, err := a.find(r, &s)
+// searched does a search and answers with what it finds of documents that are still
+// there, and with notes, if there are any.
+func (a *API) searched(r *http.Request, s Search) (body, error) {
+	found, notes, err := a.find(r, &s)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +98,28 @@ func (a *API) searched(r *http.Request, s Search) ([]passageJSON, error) {
 		}
 		out = append(out, row)
 	}
-	return out, nil
+	return annotated(out, notes), nil
+}
+
+// annotated is an answer with notes beside its data, if there are any.
+func annotated(data any, notes []string) body {
+	b := ok(data)
+	if len(notes) > 0 {
+		b["notes"] = notes
+	}
+	return b
 }
 
 // find checks a search and does it.
-func (a *API) find(r *http.Request, s *Search) ([]Passage, error) {
+func (a *API) find(r *http.Request, s *Search) ([]Passage, []string, error) {
 	s.Tenant = tenant(r)
 	switch {
 	case blank(s.Query):
-		return nil, invalid("the query is empty")
+		return nil, nil, invalid("the query is empty")
 	case utf8.RuneCountInString(s.Query) > knowledge.MaxQuery:
-		return nil, invalid("the query has more than " + itoa(knowledge.MaxQuery) + " characters")
+		return nil, nil, invalid("the query has more than " + itoa(knowledge.MaxQuery) + " characters")
 	case s.Scope.Empty():
-		return nil, nil
+		return nil, nil, nil
 	}
 	s.Limit = min(max(s.Limit, 1), MaxPassages)
 	return a.Search(r.Context(), *s)

@@ -66,9 +66,10 @@ type API struct {
 	// Titles makes a title because somebody asks for one, records it, and gives it
 	// with the position of the fact.
 	Titles func(ctx context.Context, by commands.Caller, session, question, answer string) (string, event.Position, error)
-	// Index is where chunks are read from, and Search finds them.
+	// Index is where chunks are read from, and Search finds them; its notes are what
+	// people should know of a search, as that it went by words alone.
 	Index  knowledge.Index
-	Search func(ctx context.Context, s Search) ([]Passage, error)
+	Search func(ctx context.Context, s Search) (found []Passage, notes []string, err error)
 	// Types are the extensions of files that can be read, without the dot, and
 	// MaxUpload is the largest of them in bytes; 0 = DefaultUpload.
 	Types     []string

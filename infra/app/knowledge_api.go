@@ -23,16 +23,16 @@ func (a *App) teach() {
 }
 
 // search finds passages for people.
-func (a *App) search(ctx context.Context, s api.Search) ([]api.Passage, error) {
+func (a *App) search(ctx context.Context, s api.Search) ([]api.Passage, []string, error) {
 	req := retrieval.Request{Tenant: s.Tenant, Scope: s.Scope, Queries: []string{s.Query}, Kinds: s.Kinds, NoKeywords: s.NoKeywords, NoVectors: s.NoVectors,
 		Vector: s.Vector, Recommended: s.Recommended,
 		Retrieval: tool.Retrieval{TopK: s.Limit, VectorThreshold: orNone(s.VectorThreshold), KeywordThreshold: orNone(s.KeywordThreshold), RerankThreshold: -1}}
 	found, err := a.retriever.Search(ctx, req)
 	if errors.Is(err, retrieval.ErrNoQuery) {
-		return nil, domain.Reject(domain.Invalid, "empty_query", "the query is empty; write what to look for")
+		return nil, nil, domain.Reject(domain.Invalid, "empty_query", "the query is empty; write what to look for")
 	}
 	if errors.Is(err, retrieval.ErrWrongVector) {
-		return nil, domain.Reject(domain.Invalid, "wrong_vector", "query_embedding has another length than the vectors of this knowledge base; make it with the base's embedding model, or leave it out")
+		return nil, nil, domain.Reject(domain.Invalid, "wrong_vector", "query_embedding has another length than the vectors of this knowledge base; make it with the base's embedding model, or leave it out")
 	}
 	out := make([]api.Passage, len(found.Hits))
 	for i, h := range found.Hits {
@@ -42,7 +42,7 @@ func (a *App) search(ctx context.Context, s api.Search) ([]api.Passage, error) {
 		}
 		out[i] = api.Passage{Found: h.Found, Score: h.Score, Match: match, Text: h.Text}
 	}
-	return out, err
+	return out, found.Notes, err
 }
 
 // orNone says "no threshold" for 0, which would mean the default.

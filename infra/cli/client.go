@@ -135,18 +135,27 @@ func spoken(message string) string {
 
 // call sends a request and decodes the data of the answer.
 func (c *client) call(ctx context.Context, method, path string, in, data any) error {
+	_, err := c.noted(ctx, method, path, in, data)
+	return err
+}
+
+// noted does what call does, and gives the notes that stand beside the data.
+func (c *client) noted(ctx context.Context, method, path string, in, data any) ([]string, error) {
 	res, err := c.request(ctx, method, path, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer res.Body.Close()
 	if data == nil {
 		_, err = io.Copy(io.Discard, res.Body)
-		return err
+		return nil, err
 	}
-	return json.NewDecoder(res.Body).Decode(&struct {
-		Data any `json:"data"`
-	}{data})
+	answer := struct {
+		Data  any      `json:"data"`
+		Notes []string `json:"notes"`
+	}{Data: data}
+	err = json.NewDecoder(res.Body).Decode(&answer)
+	return answer.Notes, err
 }
 
 // problems are what keeps the server from being ready.

@@ -271,7 +271,8 @@ func (s Search) Run(e *env) error {
 		}
 		var hits []hitRow
 		body := map[string]any{"query_text": query, "match_count": s.Limit, "knowledge_base_ids": ids}
-		if err := c.call(e.ctx, http.MethodPost, "/api/v1/knowledge-bases/"+url.PathEscape(ids[0])+"/hybrid-search", body, &hits); err != nil {
+		notes, err := c.noted(e.ctx, http.MethodPost, "/api/v1/knowledge-bases/"+url.PathEscape(ids[0])+"/hybrid-search", body, &hits)
+		if err != nil {
 			return err
 		}
 		for _, h := range hits {
@@ -286,6 +287,9 @@ func (s Search) Run(e *env) error {
 		}
 		if len(hits) == 0 && !e.cli.JSON {
 			fmt.Fprintln(e.err, "Nothing was found.")
+		}
+		for _, n := range notes {
+			fmt.Fprintln(e.err, "Note: "+plainText(n))
 		}
 		return nil
 	})

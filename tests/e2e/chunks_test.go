@@ -216,6 +216,14 @@ func TestKnowledgeSearch(t *testing.T) {
 	if got := l.search(t, "refunds", map[string]any{"knowledge_base_id": b, "tag_ids": []string{tag.ID}}); len(got) != 1 || got[0].Document != tagged.ID {
 		t.Errorf("%+v", got)
 	}
+	// There is no embedding model, which every search says.
+	faq := l.newBase(t, "Q", "faq")
+	for path, query := range map[string]string{"/api/v1/knowledge-search": "query", "/api/v1/knowledge-bases/" + b + "/hybrid-search": "query_text", "/api/v1/knowledge-bases/" + faq + "/faq/search": "query_text"} {
+		a := l.do(t, "POST", path, map[string]any{query: "refunds", "knowledge_base_ids": []string{b}})
+		if a.status != 200 || !strings.Contains(a.body, `"notes":["searched by words only: no embedding model is configured"]`) {
+			t.Errorf("%s: HTTP %d %s", path, a.status, a.body)
+		}
+	}
 	for reason, body := range map[string]map[string]any{"knowledge_base_not_found": in(b, "nope"), "knowledge_not_found": {"knowledge_ids": []string{"nope"}},
 		"tag_not_found": {"knowledge_base_ids": []string{b}, "tag_ids": []string{"nope"}}} {
 		body["query"] = "q"

@@ -109,7 +109,7 @@ func kbCommands(t *testing.T, run func(args ...string) result) {
 	if said = ok(0, "doc", "show", id, "--chunks"); !strings.Contains(said, "sub/prices.csv") || !strings.Contains(said, "anvil") {
 		t.Errorf("%s", said)
 	}
-	if said = ok(0, "search", "refunds", "--kb", "Shop"); !strings.Contains(said, "Shop: ") || !strings.Contains(said, "fourteen days") {
+	if said = ok(0, "search", "refunds", "--kb", "Shop"); !strings.Contains(said, "Shop: ") || !strings.Contains(said, "fourteen days") || !strings.Contains(said, "Note: searched by words only") {
 		t.Errorf("%s", said)
 	}
 	if hits := jsonRows(t, run("search", "退款", "--json").stdout); len(hits) == 0 || hits[0]["knowledge_filename"] != "handbook.md" {

@@ -112,6 +112,9 @@ func TestVectors(t *testing.T) {
 			if hits[0].File != "gold.md" || hits[1].File != "leave.md" || hits[0].Match != 0 {
 				t.Errorf("%+v", hits)
 			}
+			if a := c.do(t, "POST", "/api/v1/knowledge-search", map[string]any{"query": "vacation", "knowledge_base_id": base}); a.status != 200 || strings.Contains(a.body, `"notes"`) {
+				t.Errorf("HTTP %d %s", a.status, a.body)
+			}
 			if embedded.Load() == 0 || reranked.Load() == 0 {
 				t.Errorf("%d texts embedded, reranked %d times", embedded.Load(), reranked.Load())
 			}
