@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,6 +159,10 @@ func TestTransfer_Copy(t *testing.T) {
 	}
 	if got := d.search("bears", d.target); len(got) != 2 {
 		t.Errorf("found %v", got)
+	}
+	// It is cut anew, so what a person has edited is not in it.
+	if got := d.indexed(d.copies("c1")[0]); len(got) != 1 || !strings.Contains(got[0].Content, "Bears hibernate") || got[0].Edition != 0 {
+		t.Errorf("read again: %+v", got)
 	}
 	faq, _, err := d.CreateBase(t.Context(), d.caller(), commands.NewBase{Name: "More", Kind: knowledge.KindFAQ})
 	if err != nil {

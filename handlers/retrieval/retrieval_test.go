@@ -337,6 +337,14 @@ func TestFAQ(t *testing.T) {
 	if got := ask("annual leave", tool.Retrieval{FAQPriority: true}); documents(got) != "faq/0 page/0" {
 		t.Errorf("with priority: %s", documents(got))
 	}
+	e := &embedder{name: "m", of: map[string][]float32{"ask for annual leave": {1, 0, 0}, "time off": {0.95, 0.31, 0}, "a day away": {0.8, 0.6, 0}}}
+	l.embed(e)
+	for q, direct := range map[string]bool{"How to get time off": true, "How to get a day away": false} {
+		if got := ask(q, tool.Retrieval{}); (got.Direct != nil) != direct {
+			t.Errorf("%q, by its vector: %s, %v", q, documents(got), got.Direct)
+		}
+	}
+	l.Embedder = nil
 	if got := ask("How do I ask for unpaid leave", tool.Retrieval{}); documents(got) != "page/0" {
 		t.Errorf("what the entry must not answer: %s", documents(got))
 	}

@@ -30,8 +30,8 @@ type DocAdd struct {
 
 // Help gives examples.
 func (DocAdd) Help() string {
-	return `Folders are walked; files that can't be read (images, archives, programs) and hidden
-ones are skipped, which is said. What is there already, byte for byte, costs nothing:
+	return `Folders are walked; files that can't be read (images, archives, programs) are
+skipped, which is said; hidden ones are left out. What is there already, byte for byte, costs nothing:
 after an interruption the same command goes on. What could not be read before is
 tried again. While a server starts again, the command waits for it.
 

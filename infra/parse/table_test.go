@@ -295,6 +295,18 @@ func TestXLSX_LargeSheet(t *testing.T) {
 	}
 }
 
+// Of wide rows fewer are shown, and the rest is still there to be analysed.
+func TestCSV_TextIsBounded(t *testing.T) {
+	content := []byte("id,text\n" + strings.Repeat("1,"+strings.Repeat("x", 499)+"\n", 4000))
+	out := parsed(t, "a.csv", content)
+	if n := strings.Count(out.Text, "| 1 |"); n < 2000 || n >= 4000 || len(out.Text) > maxText+1000 || !strings.Contains(out.Text, fmt.Sprintf("(%d of 4000 rows are shown; %d more are in the file.)", n, 4000-n)) {
+		t.Errorf("%d rows, %d bytes: %s", n, len(out.Text), out.Text[len(out.Text)-200:])
+	}
+	if s := rowsOf(t, "a.csv", content); len(s[0].rows) != 4000 {
+		t.Errorf("%d rows", len(s[0].rows))
+	}
+}
+
 func TestCSV_Forms(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string

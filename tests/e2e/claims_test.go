@@ -52,6 +52,14 @@ func TestReadme_Numbers(t *testing.T) {
 	if !ok {
 		t.Fatal("no built-in agent")
 	}
+	quick, ok := agent.Builtin(agent.QuickAnswer)
+	if !ok {
+		t.Fatal("no built-in agent for quick answers")
+	}
+	asked, err := os.ReadFile(filepath.Join(repository, "tests/eval/retrieval/questions.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	seconds := func(d time.Duration) string { return fmt.Sprint(int(d.Seconds()), " s") }
 	for want, sentence := range map[string]string{
 		"Question 100,000 characters":                  "Question " + thousands(runs.MaxQuery) + " characters",
@@ -68,6 +76,8 @@ func TestReadme_Numbers(t *testing.T) {
 		"may ask 100 times a second":                           fmt.Sprintf("may ask %d times a second", app.DefaultRate),
 		"send 20 messages a second":                            fmt.Sprintf("send %d messages a second", app.DefaultChatRate),
 		"1 to 255 printable characters":                        fmt.Sprintf("1 to %d printable characters", request.MaxKey),
+		"measures it with 50 questions":                        fmt.Sprintf("measures it with %d questions", strings.Count(string(asked), "\n")),
+		"a cosine of 0.9":                                      fmt.Sprintf("a cosine of %v", quick.Retrieval.FAQDirect),
 		"stand for 24 hours":                                   fmt.Sprintf("stand for %d hours", int(request.Retention.Hours())),
 		"when one is gone for 20 s":                            "when one is gone for " + seconds(postgres.GoneAfter),
 		"a pause that a provider asks for is kept, up to 60 s": "a pause that a provider asks for is kept, up to " + seconds(runs.MaxRetryAfter),
@@ -168,20 +178,32 @@ func TestReadme_FirstQuestion(t *testing.T) {
 	}
 }
 
-// TestReadme_ConfigurationFile: the example is one.
+// TestReadme_ConfigurationFile: the examples are ones.
 func TestReadme_ConfigurationFile(t *testing.T) {
-	_, rest, _ := strings.Cut(readme(t), "\n    {\"addr\"")
-	text, _, _ := strings.Cut(`{"addr"`+rest, "\n\n")
-	path := filepath.Join(t.TempDir(), "refold.json")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var c app.Config
-	if err := c.ReadFile(path); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	if c.Addr != "127.0.0.1:8080" || len(c.Models) != 2 || c.Default != "fast" || c.Models[1].APIKeyEnv != "DEEP_KEY" || len(c.Roots) != 1 || c.Data == "" {
-		t.Errorf("%+v", c)
+	for begin, fits := range map[string]func(app.Config) bool{
+		`{"addr"`: func(c app.Config) bool {
+			return c.Addr == "127.0.0.1:8080" && len(c.Models) == 2 && c.Default == "fast" && c.Models[1].APIKeyEnv == "DEEP_KEY" && len(c.Roots) == 1 && c.Data != ""
+		},
+		`{"embeddings"`: func(c app.Config) bool {
+			return len(c.Embeddings) == 1 && len(c.Rerankers) == 1 && len(c.WebSearch) == 2 && c.WebSearch[0].Provider == "searxng" && c.WebSearch[1].APIKeyEnv == "TAVILY_KEY" && len(c.AllowNet) == 1
+		},
+	} {
+		_, rest, _ := strings.Cut(readme(t), "\n    "+begin)
+		text, _, _ := strings.Cut(begin+rest, "\n\n")
+		text = strings.Replace(text, "/srv/docs", t.TempDir(), 1) // a folder must be there
+		path := filepath.Join(t.TempDir(), "refold.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var c app.Config
+		if err := c.ReadFile(path); err != nil || !fits(c) {
+			t.Errorf("%v\n%s\n%+v", err, text, c)
+		}
+		// A process starts with it.
+		r := refoldIn(t, []string{"TAVILY_KEY=k", "DEEP_KEY=k"}, nil, "--config", path, "--data", filepath.Join(t.TempDir(), "data"), "kb", "list")
+		if r.code != 0 {
+			t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+		}
 	}
 }
 

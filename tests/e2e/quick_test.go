@@ -66,7 +66,7 @@ func TestQuickAnswer(t *testing.T) {
 		t.Errorf("frames: %s", got)
 	}
 	refs := referencesOf(t, frames)
-	if len(refs) != 1 || refs[0].Document != d.ID || refs[0].Metadata["revision"] != "1" || !strings.Contains(refs[0].Content, "ten days") {
+	if len(refs) != 1 || refs[0].Document != d.ID || refs[0].Metadata["revision"] != "1" || refs[0].Metadata["digest"] == "" || !strings.Contains(refs[0].Content, "ten days") {
 		t.Fatalf("references: %+v", refs)
 	}
 	want := `Ten days<kb doc="leave.md" chunk_id="` + refs[0].ID + `" kb_id="` + base + `" />. `
@@ -83,14 +83,22 @@ func TestQuickAnswer(t *testing.T) {
 	if len(m.Steps) != 1 || len(m.Steps[0].Calls) != 2 || !strings.HasPrefix(m.Steps[0].Calls[0].ID, "ragpipe-") || m.Fallback || m.Content != want {
 		t.Errorf("message: %+v", m)
 	}
-	// The document goes; what was seen stays.
-	l.do(t, "DELETE", "/api/v1/knowledge/"+d.ID, nil)
-	var list []struct {
-		References []reference `json:"knowledge_references"`
-	}
-	l.do(t, "GET", "/api/v1/messages/"+session+"/load", nil).data(t, 200, &list)
-	if len(list[1].References) != 1 || list[1].References[0].Content != refs[0].Content {
-		t.Errorf("evidence after the deletion: %+v", list[1].References)
+	// The document changes, then goes; what was seen stays.
+	for what, change := range []func(){
+		func() {
+			l.do(t, "PUT", "/api/v1/chunks/"+d.ID+"/"+refs[0].ID, map[string]any{"content": "Nobody has leave."}).data(t, 200, &struct{}{})
+			l.finds(t, base, "nobody", 1)
+		},
+		func() { l.do(t, "DELETE", "/api/v1/knowledge/"+d.ID, nil) },
+	} {
+		change()
+		var list []struct {
+			References []reference `json:"knowledge_references"`
+		}
+		l.do(t, "GET", "/api/v1/messages/"+session+"/load", nil).data(t, 200, &list)
+		if len(list[1].References) != 1 || list[1].References[0].Content != refs[0].Content || list[1].References[0].Metadata["digest"] != refs[0].Metadata["digest"] {
+			t.Errorf("evidence after change %d: %+v", what, list[1].References)
+		}
 	}
 }
 
