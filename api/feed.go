@@ -107,18 +107,17 @@ func (a *API) readRun(r *http.Request, out *stream, runID, from string, follow, 
 }
 
 // settled waits, within bounds, until every view shows the end of the run: who
-// has the terminal frame can read the message.
+// has the terminal frame can read the message, also from another process. Where
+// there is none, it is enough that a read waits for its view (fresh).
 func (a *API) settled(ctx context.Context, frameID string) {
 	pos, _, found := projections.SplitFrameID(frameID)
-	if !found {
+	if !found || a.Sole {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, viewWait)
 	defer cancel()
-	for _, p := range a.Engine.List {
-		if err := a.Engine.Await(ctx, p, pos); err != nil {
-			a.Log.Warn("a view is behind at the end of a run", "error", err)
-		}
+	if err := a.Engine.AwaitAll(ctx, pos); err != nil {
+		a.Log.Warn("a view is behind at the end of a run", "error", err)
 	}
 }
 

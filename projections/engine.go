@@ -147,6 +147,22 @@ func (e *Engine) Await(ctx context.Context, p Projection, pos event.Position) er
 	}
 }
 
+// AwaitAll waits for every projection, as Await does for one. All are asked for at
+// once, so that they can be stored together.
+func (e *Engine) AwaitAll(ctx context.Context, pos event.Position) error {
+	for _, p := range e.List {
+		st := e.stat(p.Base())
+		e.mu.Lock()
+		st.wanted = max(st.wanted, pos)
+		e.mu.Unlock()
+	}
+	var errs []error
+	for _, p := range e.List {
+		errs = append(errs, e.Await(ctx, p, pos))
+	}
+	return errors.Join(errs...)
+}
+
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
