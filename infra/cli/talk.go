@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"refold/api"
+	"refold/domain/tenant"
 	"refold/infra/app"
 )
 
@@ -149,7 +150,7 @@ func (t *talk) again(try int) (*http.Response, error) {
 			t.link = l
 		}
 		if t.link.app != nil {
-			t.link.app.Take(api.DefaultTenant, t.print.session, t.print.run)
+			t.link.app.Take(tenant.Name(t.cli.Tenant), t.print.session, t.print.run)
 		}
 		t.print.client = t.link.client
 		res, err := t.link.resume(t.ctx, t.print.session, t.print.run, t.print.last)

@@ -168,15 +168,18 @@ func TestAskLeavesOthersAlone(t *testing.T) {
 // TestAskGoesOnWithoutItsServer: the server dies under a question; the command
 // line takes its run over.
 func TestAskGoesOnWithoutItsServer(t *testing.T) {
-	gate := make(chan struct{})
-	defer close(gate)
-	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Done."))
-	r := begin(t, "--data", l.s.Data, "ask", "--json", "--model-url", l.model.URL, "--model", "scripted", "q")
-	r.reads(t, `"content":"One "`)
-	l.p.kill(t)
-	rest, code := r.wait(t)
-	if code != 0 || !strings.Contains(rest, `"content":"Done."`) || !strings.Contains(rest, `"reason":"recovered"`) {
-		t.Errorf("exit %d\n%s\n%s", code, rest, r.stderr)
+	for _, tenant := range []string{"1", "2"} {
+		gate := make(chan struct{})
+		l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Done."))
+		l.newTenant(t, "Acme")
+		r := begin(t, "--data", l.s.Data, "--tenant", tenant, "ask", "--json", "--model-url", l.model.URL, "--model", "scripted", "q")
+		r.reads(t, `"content":"One "`)
+		l.p.kill(t)
+		rest, code := r.wait(t)
+		if code != 0 || !strings.Contains(rest, `"content":"Done."`) || !strings.Contains(rest, `"reason":"recovered"`) {
+			t.Errorf("tenant %s: exit %d\n%s\n%s", tenant, code, rest, r.stderr)
+		}
+		close(gate)
 	}
 }
 
