@@ -103,3 +103,13 @@ func TestRebuild_GoesOnAfterABrokenModel(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out.String(), said)
 	}
 }
+
+// Where the record is is said, and not who may open it.
+func TestRecordOf(t *testing.T) {
+	for store, want := range map[string]string{"": "/data", "postgres://u:secret@db:5433/refold?sslmode=disable": "the database db:5433/refold",
+		"postgres:///refold?user=u&password=secret": "the database that --store names", "postgres://u:secret@:bad/": "the database that --store names"} {
+		if got := recordOf(app.Config{Data: "/data", Store: store}); got != want {
+			t.Errorf("%q: %q, want %q", store, got, want)
+		}
+	}
+}

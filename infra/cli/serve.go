@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 
@@ -120,7 +121,19 @@ Try next, in another terminal:
   %s events --follow
   curl %s%s/api/v1/sessions
 
-`, a.Config.Version, here, from, a.Config.Data, self, self, key, here)
+`, a.Config.Version, here, from, recordOf(a.Config), self, self, key, here)
+}
+
+// recordOf says where a process keeps its record, without who it is there.
+func recordOf(c app.Config) string {
+	if c.Store == "" {
+		return c.Data
+	}
+	u, err := url.Parse(c.Store)
+	if err != nil || u.Host == "" {
+		return "the database that --store names"
+	}
+	return "the database " + u.Host + u.Path
 }
 
 // reachable gives the URL of a listening address for this machine, and, if it
