@@ -221,6 +221,7 @@ func TestRunsAndTools(t *testing.T) {
 		"/runs?to=2000-01-01T00:00:00Z": 0, "/tool-log": 4, "/tool-log?outcome=failed": 1, "/tool-log?outcome=waiting": 1, "/tool-log?run=" + first.run(): 2,
 		"/tool-log?session=" + a: 3, "/tool-log?session=" + a + "&outcome=success": 2, "/agent/tool-approvals?status=approved": 0,
 		"/agent/tool-approvals?run=" + waits.run(): 1, "/agent/tool-approvals?session=" + a: 0, "/tool-log?page_size=2": 2,
+		"/tool-log?from=2000-01-01T00:00:00Z": 4, "/tool-log?to=2000-01-01T00:00:00Z": 0,
 	} {
 		var rows []map[string]any
 		l.do(t, "GET", "/api/v1"+path, nil).data(t, 200, &rows)

@@ -278,6 +278,28 @@ func TestConfiguration_WhatWins(t *testing.T) {
 		}
 		p.interrupt(t)
 	}
+	// The key of the server.
+	raw, err = json.Marshal(map[string]string{"api_key": "the-key-of-the-file"})
+	if err == nil {
+		err = os.WriteFile(config, raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	named = []string{"REFOLD_API_KEY=the-key-of-the-environment"}
+	for _, c := range []struct {
+		key       string
+		env, args []string
+	}{{"the-key-of-the-file", nil, nil}, {"the-key-of-the-environment", named, nil}, {"the-key-of-the-flag", named, []string{"--api-key", "the-key-of-the-flag"}}} {
+		p := served(t, c.env, append([]string{"--config", config, "--data", filepath.Join(dir, "keyed"), "serve", "--addr", "127.0.0.1:0"}, c.args...)...)
+		for _, key := range []string{"the-key-of-the-file", "the-key-of-the-environment", "the-key-of-the-flag"} {
+			want := map[bool]int{true: 200, false: 401}[key == c.key]
+			if a := (client{base: p.hello["url"].(string)}).with("X-API-Key", key).do(t, "GET", "/api/v1/sessions", nil); a.status != want {
+				t.Errorf("%v %v: %s is HTTP %d", c.env, c.args, key, a.status)
+			}
+		}
+		p.interrupt(t)
+	}
 }
 
 // product is the product's own server, started by its command line.
