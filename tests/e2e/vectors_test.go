@@ -90,8 +90,13 @@ func TestVectors(t *testing.T) {
 			}))
 			t.Cleanup(page.Close)
 			config := filepath.Join(t.TempDir(), "refold.json")
-			raw, err := json.Marshal(map[string]any{"store": dsn, "embeddings": []any{map[string]any{"base_url": url, "model": "ideas"}},
-				"rerankers": []any{map[string]any{"base_url": url, "model": "judge"}}})
+			// One is configured by the file, the other by flags, which win over the file.
+			models, flags := map[string]any{"base_url": url, "model": "ideas"}, []string(nil)
+			if dsn == "" {
+				models = map[string]any{"base_url": "http://127.0.0.1:9/v1", "model": "nobody"}
+				flags = []string{"--embedding-model", "ideas", "--embedding-url", url, "--rerank-model", "judge", "--rerank-url", url}
+			}
+			raw, err := json.Marshal(map[string]any{"store": dsn, "embeddings": []any{models}, "rerankers": []any{models}})
 			if err == nil {
 				err = os.WriteFile(config, raw, 0o600)
 			}
@@ -100,6 +105,7 @@ func TestVectors(t *testing.T) {
 			}
 			data := t.TempDir()
 			serve := func(args ...string) (*product, client) {
+				args = append(args, flags...)
 				p := served(t, nil, append([]string{"--config", config, "--data", data, "serve", "--addr", "127.0.0.1:0"}, args...)...)
 				return p, client{base: "http://" + p.hello["addr"].(string)}
 			}
