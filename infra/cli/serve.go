@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"path/filepath"
 
 	"refold/infra/app"
@@ -76,6 +77,11 @@ func (s Serve) Run(e *env) error {
 	}
 	if s.Quiet {
 		level = slog.LevelError
+	}
+	if os.Getenv("GOGC") == "" {
+		// The heap that lives on is small; collecting half as often saves a tenth of the
+		// processor for about 15 MiB.
+		debug.SetGCPercent(200)
 	}
 	c.Log = slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
 	a, err := app.Open(e.ctx, c)
