@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"runtime/debug"
 	"path/filepath"
+	"runtime/debug"
 
 	"refold/infra/app"
 	"refold/infra/parse"
