@@ -177,6 +177,34 @@ func TestP32_AnyHistoryAnyBudget(t *testing.T) {
 	}
 }
 
+// Above four fifths of the window the oldest messages are left out, and not before.
+func TestWindow_AboveFourFifths(t *testing.T) {
+	const window = 5000
+	var ids []string
+	var states []run.State
+	least, most := window, 0
+	for n := range 60 {
+		id := fmt.Sprint("h", n)
+		ids, states = append(ids, id), append(states, opened(id, window, fmt.Sprint("question ", n)).answers(strings.Repeat("word ", 100)).state)
+		size := func(window int) fitted {
+			s := opened("r", window, "And now?", ids...).state
+			_, fit, err := newPrompt(roughly{}, s, pastOf(roughly{}, s, states, nil)).request(s, run.PurposeRound)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fit
+		}
+		whole, fit := size(1_000_000), size(window)
+		if above := 5*whole.size > 4*window; above != (fit.dropped > 0) || 5*fit.size > 4*window {
+			t.Errorf("of %d tokens in %d turns %d messages are left out, %d tokens are sent", whole.size, n+1, fit.dropped, fit.size)
+		}
+		least, most = min(least, whole.size), max(most, whole.size)
+	}
+	if least > window/2 || most < window {
+		t.Errorf("requests of %d to %d tokens: the test tests something else", least, most)
+	}
+}
+
 // P33: a call that was cut off has a synthetic result in later turns.
 func TestP33_CutOffCallsHaveResults(t *testing.T) {
 	h := opened("h", 0, "q")

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"refold/domain/tool"
 	"refold/handlers"
@@ -52,6 +55,32 @@ func value(t *testing.T, s *Set, name string, labels ...string) (float64, int) {
 		return v, len(f.GetMetric())
 	}
 	return -1, 0
+}
+
+// The HELP of each metric of ours says when it is a bad sign, and what of.
+func TestHelp(t *testing.T) {
+	s := New(nil)
+	s.Watch(Sources{})
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		s.registry.Describe(descriptions)
+		close(descriptions)
+	}()
+	n := 0
+	for d := range descriptions {
+		_, rest, _ := strings.Cut(d.String(), `fqName: "`)
+		name, rest, _ := strings.Cut(rest, `", help: `)
+		help, _, _ := strings.Cut(rest, `, constLabels`)
+		if !strings.HasPrefix(name, "refold_") {
+			continue
+		}
+		if n++; !regexp.MustCompile(`(?i)(high|rises|rising|more than|not 0|for long|slow|_limited|failed|5xx)[^.]*: [^.]+`).MatchString(help) {
+			t.Errorf("%s: %s", name, help)
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d metrics", n)
+	}
 }
 
 // Names that people and models choose make no more series than that.

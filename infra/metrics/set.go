@@ -87,7 +87,7 @@ func New(now func() time.Time) *Set {
 		"failed rises: GET /api/v1/knowledge-bases/{id}/knowledge?parse_status=failed says which and why.", "outcome")
 	s.stages = counter("ingest_stages_total", "Attempts at stages of ingestion by outcome (done, cut_off, or the code of the failure). "+
 		"rate_limited, timeout, connection of embed: look at the embedding model. fetch: look at the address. cut_off: processes end, or people change documents meanwhile.", "stage", "outcome")
-	s.stageSeconds = histogram("ingest_stage_seconds", "Time of a stage that succeeded. parse, chunk: large files. embed: the embedding model is slow. index: the store is slow; see refold_append_seconds.", slow, "stage")
+	s.stageSeconds = histogram("ingest_stage_seconds", "Time of a stage that succeeded. High at parse or chunk: large files; at embed: the embedding model is slow; at index: the store is slow, see refold_append_seconds.", slow, "stage")
 	s.scrapeErrors = prometheus.NewCounter(prometheus.CounterOpts{Name: "refold_scrape_errors_total",
 		Help: "Numbers that could not be read for a scrape and were left out. Rising: the store or the read models are away; see /readyz."})
 	s.registry.MustRegister(s.scrapeErrors, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -44,7 +44,7 @@ var (
 	activeDesc  = describe("actors_active", "Runs that this process works on right now. High: runs wait for slow models or tools; see their seconds.")
 	parkedDesc  = describe("runs_parked", "Runs that wait as data in this process, for a person or a time. They cost nothing; high: see refold_runs_open.")
 	queueDesc   = describe("ingest_queue", "Documents, imports and deleted bases that wait in this process until it works on them. High and not falling: see refold_ingest_stage_seconds for what is slow.")
-	busyDesc    = describe("ingest_active", "Those that this process works on right now, at most 4 at once.")
+	busyDesc    = describe("ingest_active", "Those that this process works on right now, at most 4 at once. 4 for long: see refold_ingest_queue.")
 	readersDesc = describe("sse_readers", "Open feeds. High: clients do not close their streams; each costs a goroutine and a connection.")
 )
 

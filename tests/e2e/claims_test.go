@@ -76,6 +76,7 @@ func TestReadme_Numbers(t *testing.T) {
 		"may ask 100 times a second":                           fmt.Sprintf("may ask %d times a second", app.DefaultRate),
 		"send 20 messages a second":                            fmt.Sprintf("send %d messages a second", app.DefaultChatRate),
 		"1 to 255 printable characters":                        fmt.Sprintf("1 to %d printable characters", request.MaxKey),
+		"at most 256 KiB":                                      fmt.Sprintf("at most %d KiB", tool.MaxStoredData>>10),
 		"measures it with 50 questions":                        fmt.Sprintf("measures it with %d questions", strings.Count(string(asked), "\n")),
 		"a cosine of 0.9":                                      fmt.Sprintf("a cosine of %v", quick.Retrieval.FAQDirect),
 		"stand for 24 hours":                                   fmt.Sprintf("stand for %d hours", int(request.Retention.Hours())),
