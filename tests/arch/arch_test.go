@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +190,41 @@ func TestArrows(t *testing.T) {
 		if folders[strings.Fields(home)[0]] && !used[name] {
 			t.Errorf("%s has a line in the table, and nobody imports it", name)
 		}
+	}
+}
+
+// Each outside package has its line in the README, and each line there is of one.
+func TestReadme_NamesTheOutsidePackages(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## What it is made of")
+	table, _, _ = strings.Cut(table, "## Limits")
+	named := regexp.MustCompile("`([A-Za-z0-9.-]+(?:/[A-Za-z0-9._-]+)+)`")
+	lines := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 {
+			for _, m := range named.FindAllStringSubmatch(cells[1], -1) {
+				lines[m[1]] = true
+			}
+		}
+	}
+	for name := range outside {
+		_, short, _ := strings.Cut(name, "/") // without the host
+		found := false
+		for line := range lines {
+			if strings.HasPrefix(line, short) || strings.HasPrefix(line, name) {
+				found = true
+				delete(lines, line)
+			}
+		}
+		if !found {
+			t.Errorf("%s has no line in the README", name)
+		}
+	}
+	for line := range lines {
+		t.Errorf("%s has a line in the README, and nobody imports it", line)
 	}
 }
 
