@@ -456,3 +456,31 @@ func TestAskExitCodes_Partial(t *testing.T) {
 		t.Errorf("stopped by somebody else: exit %d\n%s", code, rest)
 	}
 }
+
+// TestModels_StandIn: a model's other endpoint answers when the first refuses; when
+// both do, the run moves on to the model that fallback_models names, on the record.
+func TestModels_StandIn(t *testing.T) {
+	first, second, deep := scripted.New(t), scripted.New(t), scripted.New(t)
+	first.Always(scripted.Fail(401, "no"))
+	second.Push(say("The second."))
+	second.Push(scripted.Fail(401, "no"))
+	deep.Push(say("Deep."))
+	config, data := filepath.Join(t.TempDir(), "refold.json"), filepath.Join(t.TempDir(), "data")
+	raw, err := json.Marshal(map[string]any{"fallback_models": []string{"deep"}, "models": []any{
+		map[string]any{"name": "fast", "base_url": first.URL, "model": "m", "endpoints": []any{map[string]any{"base_url": second.URL}}}, map[string]any{"name": "deep", "base_url": deep.URL, "model": "large"}}})
+	if err == nil {
+		err = os.WriteFile(config, raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, answer := range []string{"The second.\n", "Deep.\n"} {
+		if r := refold(t, "--config", config, "--data", data, "ask", "q"); r.code != 0 || r.stdout != answer {
+			t.Errorf("question %d: exit %d, %q\n%s", n, r.code, r.stdout, r.stderr)
+		}
+		moves := strings.Count(refold(t, "--data", data, "events", "--category", "run").stdout, `"type":"ModelSwitched"`)
+		if moves != n {
+			t.Errorf("after question %d the record has %d moves", n, moves)
+		}
+	}
+}
