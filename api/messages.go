@@ -124,17 +124,49 @@ func (a *API) loadMessages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	slices.Reverse(rows)
+	steps, err := a.stepsOf(r, rows)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	out := make([]messageJSON, len(rows))
 	for i, m := range rows {
-		if out[i], err = a.wireMessage(r, m); err != nil {
-			a.fail(w, r, err)
-			return
-		}
+		out[i] = wireMessage(m, steps[i])
 	}
 	respond(w, http.StatusOK, ok(out))
 }
 
-func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, error) {
+// stepsOf gives the steps of each message, in their order.
+func (a *API) stepsOf(r *http.Request, rows []projections.Message) ([][]stepJSON, error) {
+	out := make([][]stepJSON, len(rows))
+	var keys []projections.Key
+	at := map[string]int{} // id of a step -> its message
+	for i, m := range rows {
+		for n := range m.Steps {
+			id := projections.StepID(m.ID, n+1)
+			at[id] = i
+			keys = append(keys, projections.Key{Collection: projections.History.ID() + "." + projections.StepCollection, Tenant: tenant(r), ID: id})
+		}
+	}
+	for some := range slices.Chunk(keys, 100) { // what is stored of them is held for no longer
+		docs, err := a.Documents.Get(r.Context(), some...)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(docs, func(x, y projections.Document) int { return strings.Compare(x.ID, y.ID) })
+		steps, err := documents[projections.MessageStep](docs)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range steps {
+			m := at[docs[i].ID]
+			out[m] = append(out[m], wireStep(s))
+		}
+	}
+	return out, nil
+}
+
+func wireMessage(m projections.Message, steps []stepJSON) messageJSON {
 	out := messageJSON{ID: m.ID, SessionID: m.Session, RequestID: m.Request, Content: m.Content, Role: m.Role, References: append([]tool.Reference{}, m.References...),
 		Completed: m.Completed, Fallback: m.Fallback, DurationMS: m.DurationMS, Channel: m.Channel, AgentID: m.Agent, ModelID: m.Model,
 		CreatedAt: m.CreatedAt, UpdatedAt: m.UpdatedAt, RunID: m.Run, Outcome: m.Outcome, EndReason: m.EndReason, Degraded: m.Degraded}
@@ -145,7 +177,7 @@ func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, 
 		out.Attachments = append(out.Attachments, fileJSON{f.ID, f.Name, fileType(f.Name), f.Size, f.Truncated})
 	}
 	if m.Role != "assistant" {
-		return out, nil
+		return out
 	}
 	if m.ErrorCode != "" {
 		out.Error = &messageError{m.ErrorCode, m.Error}
@@ -153,27 +185,8 @@ func (a *API) wireMessage(r *http.Request, m projections.Message) (messageJSON, 
 	if m.Usage.Total > 0 {
 		out.Usage = &m.Usage
 	}
-	if m.Steps == 0 {
-		return out, nil
-	}
-	keys := make([]projections.Key, m.Steps)
-	for n := range keys {
-		keys[n] = projections.Key{Collection: projections.History.ID() + "." + projections.StepCollection, Tenant: tenant(r),
-			ID: projections.StepID(m.ID, n+1)}
-	}
-	docs, err := a.Documents.Get(r.Context(), keys...)
-	if err != nil {
-		return out, err
-	}
-	slices.SortFunc(docs, func(x, y projections.Document) int { return strings.Compare(x.ID, y.ID) })
-	steps, err := documents[projections.MessageStep](docs)
-	if err != nil {
-		return out, err
-	}
-	for _, s := range steps {
-		out.Steps = append(out.Steps, wireStep(s))
-	}
-	return out, nil
+	out.Steps = steps
+	return out
 }
 
 func wireStep(s projections.MessageStep) stepJSON {
