@@ -51,7 +51,10 @@ func (a *API) searchMessages(w http.ResponseWriter, r *http.Request) {
 	if b.Limit == 0 {
 		b.Limit = 20
 	}
-	b.Sessions = slices.DeleteFunc(b.Sessions, func(id string) bool { return id == "" || !isID(id) })
+	many := len(b.Sessions) > maxSearchSessions
+	b.Sessions = slices.DeleteFunc(b.Sessions, func(id string) bool { return id == "" })
+	named := len(b.Sessions) > 0
+	b.Sessions = slices.DeleteFunc(b.Sessions, func(id string) bool { return !isID(id) })
 	switch {
 	case len(projections.Needles(b.Query, false)) == 0:
 		a.fail(w, r, invalid(`query must hold at least one letter or digit`))
@@ -59,12 +62,15 @@ func (a *API) searchMessages(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, invalid("query has at most "+itoa(maxSearchQuery)+" characters"))
 	case b.Limit < 0 || b.Limit > maxSearchLimit || !isWhole(b.Limit):
 		a.fail(w, r, invalid("limit must be a number from 1 to "+itoa(maxSearchLimit)))
-	case len(b.Sessions) > maxSearchSessions:
+	case many:
 		a.fail(w, r, invalid("at most "+itoa(maxSearchSessions)+" session_ids are taken"))
 	case !slices.Contains([]string{"", "keyword", "vector", "hybrid"}, b.Mode):
 		a.fail(w, r, invalid(`mode must be "keyword", "vector" or "hybrid"`))
 	default:
-		items, total, err := a.findTurns(r, b.Query, b.Sessions, int(b.Limit))
+		items, total, err := []foundJSON{}, 0, error(nil)
+		if !named || len(b.Sessions) > 0 { // ids that no session can have are not all sessions
+			items, total, err = a.findTurns(r, b.Query, b.Sessions, int(b.Limit))
+		}
 		if err != nil {
 			a.fail(w, r, err)
 			return

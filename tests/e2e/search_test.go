@@ -56,6 +56,8 @@ func TestSearchMessages(t *testing.T) {
 		{map[string]any{"query": "报销三天"}, "怎么报销发票?"}, // in pieces
 		{map[string]any{"query": "art"}, "What art is this?"},
 		{map[string]any{"query": "art", "session_ids": []string{two}}, ""},
+		{map[string]any{"query": "art", "session_ids": []string{"", ""}}, "What art is this?"},
+		{map[string]any{"query": "art", "session_ids": []string{"no\nid"}}, ""},
 		{map[string]any{"query": "报销", "session_ids": []string{two, "none", ""}}, "怎么报销发票?"},
 		{map[string]any{"query": "two nightly"}, "When do backups run?"},
 		{map[string]any{"query": "zebra"}, ""},
@@ -90,7 +92,8 @@ func TestSearchMessages(t *testing.T) {
 	l.do(t, "DELETE", "/api/v1/sessions/"+two, nil)
 	stats(`{"enabled":true,"indexed_message_count":0,"has_indexed_messages":false}`)
 	for _, bad := range []map[string]any{{}, {"query": " ?! "}, {"query": strings.Repeat("q", 1001)}, {"query": "q", "limit": 101}, {"query": "q", "limit": -1},
-		{"query": "q", "mode": "magic"}, {"query": "q", "session_ids": strings.Split(strings.Repeat("x,", 101), ",")}} {
+		{"query": "q", "mode": "magic"}, {"query": "q", "session_ids": strings.Split(strings.Repeat("x,", 101), ",")},
+		{"query": "q", "session_ids": make([]string, 101)}} {
 		l.do(t, "POST", "/api/v1/messages/search", bad).refused(t, 400, 1000, "bad_request", "")
 	}
 }
