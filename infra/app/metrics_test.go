@@ -229,6 +229,11 @@ func TestMetrics(t *testing.T) {
 		event.New{ID: "late", Type: "SessionCreated", Schema: 1, Time: time.Now(), Data: []byte(`{}`)}); err == nil {
 		t.Fatal("no conflict")
 	}
+	// The end of a run waits for no view; a read of them does.
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/api/v1/runs", nil)); w.Code != 200 {
+		t.Fatal(w.Code, w.Body.String())
+	}
 	got := scrape(t, h)
 	want := map[string]float64{
 		`refold_model_calls_total{model="m",outcome="ok"}`: 5, `refold_model_calls_total{model="m",outcome="unauthorized"}`: 1,
