@@ -374,6 +374,18 @@ func TestTrace(t *testing.T) {
 	if len(events) != 9 {
 		t.Errorf("%d events", len(events))
 	}
+	// The line of the request names what it was about.
+	l.p.term(t)
+	for line := range strings.Lines(l.p.log.String()) {
+		var v struct{ Msg, Run, Session, Trace, Tenant, Request string }
+		if json.Unmarshal([]byte(line), &v) == nil && v.Msg == "answered" && v.Run == r.run() {
+			if v.Session != id || v.Trace != trace || v.Tenant != "1" || v.Request == "" {
+				t.Errorf("%s", line)
+			}
+			return
+		}
+	}
+	t.Errorf("no line has the run:\n%s", l.p.log)
 }
 
 // TestReadme_Curl: its examples, sent as curl sends them: as a form.
