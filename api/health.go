@@ -3,7 +3,10 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
+
+	"refold/domain/event"
 )
 
 // InstanceHeader lets a command line that knows a server's local key tell that
@@ -25,6 +28,15 @@ func (a *API) health(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, body{"status": "ok", "version": a.Version})
 }
 
+// stopped says why a read model is kept up to date no longer, and what to do.
+func stopped(id string, err error) string {
+	var damaged *event.DamagedError
+	if errors.As(err, &damaged) {
+		return damaged.Where() + "; " + event.RestoreAdvice
+	}
+	return err.Error() + "; repair the cause, then run: refold rebuild " + id
+}
+
 // ready says whether the server can do its work, and what keeps it from that.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 	problems := map[string]string{}
@@ -32,7 +44,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) {
 		problems = a.Ready(r.Context())
 	}
 	for id, err := range a.Engine.Broken() {
-		problems["projection "+id] = err.Error() + "; repair the cause, then run: refold rebuild " + id
+		problems["projection "+id] = stopped(id, err)
 	}
 	if len(problems) > 0 {
 		respond(w, http.StatusServiceUnavailable, body{"status": "not ready", "problems": problems})

@@ -77,6 +77,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (a *API) explain(r *http.Request, err error) (status, code int, message string, details map[string]any) {
 	var tooLarge *http.MaxBytesError
+	var damaged *event.DamagedError
 	if rej, ok := domain.AsRejection(err); ok {
 		details = map[string]any{"reason": rej.Code}
 		for k, v := range rej.Details {
@@ -120,6 +121,12 @@ func (a *API) explain(r *http.Request, err error) (status, code int, message str
 	case errors.Is(err, event.ErrUnknownType), errors.Is(err, event.ErrNewerSchema):
 		a.log(r).Error("an event of a newer version", "error", err)
 		return http.StatusServiceUnavailable, 1008, "the record holds events of a newer refold; upgrade this server", nil
+	case errors.As(err, &damaged):
+		a.log(r).Error("an event is damaged", "error", err)
+		return http.StatusServiceUnavailable, 1008, damaged.Where() + "; " + event.RestoreAdvice, body{"reason": "record_damaged", "position": damaged.Position, "type": damaged.Type}
+	case errors.Is(err, event.ErrCorrupt):
+		a.log(r).Error("stored data is damaged", "error", err)
+		return http.StatusServiceUnavailable, 1008, "the stored data is damaged: what was read is not what was written; stop refold and restore a backup of the record (a read model alone comes back by refold rebuild)", body{"reason": "record_damaged"}
 	case errors.Is(err, projections.ErrBehind), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, 1008, "the view has not caught up yet; try again", nil
 	case errors.Is(err, context.Canceled):

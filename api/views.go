@@ -33,7 +33,7 @@ func (a *API) listViews(w http.ResponseWriter, r *http.Request) {
 		v := viewJSON{Name: p.Name, ID: read.ID()}
 		v.Events, v.Building = building[p.Base()]
 		if err := broken[p.Base()]; err != nil {
-			v.Broken = err.Error()
+			v.Broken = stopped(p.Name, err)
 		}
 		out = append(out, v)
 	}

@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -132,9 +133,12 @@ type Recorded[E any] struct {
 	Event    E
 }
 
-// Record decodes one stored event.
+// Record decodes one stored event. One that is damaged is a *DamagedError.
 func Record[E any](c *Codec[E], r Raw) (Recorded[E], error) {
 	e, err := c.Decode(r.Type, r.Schema, r.Data)
+	if errors.Is(err, ErrCorrupt) {
+		return Recorded[E]{}, Damaged(r, err)
+	}
 	if err != nil {
 		return Recorded[E]{}, fmt.Errorf("event %d of %s at %s: %w", r.Version, r.Stream, r.Position, err)
 	}

@@ -113,3 +113,14 @@ func TestRecordOf(t *testing.T) {
 		}
 	}
 }
+
+// A process of its own has no server, and no log that it could name.
+func TestInternalErrorWithoutAServer(t *testing.T) {
+	raw := []byte(`{"error":{"code":1007,"message":"internal error; the server's log has it under request r1"}}`)
+	for own, want := range map[bool]string{false: "internal error; the server's log has it under request r1",
+		true: "internal error; do the same again beside refold serve: its log says why"} {
+		if got := (&client{own: own}).refused(500, raw); got.Error() != want {
+			t.Errorf("%v: %v", own, got)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type client struct {
 	base   string
 	key    string
 	tenant int64
+	own    bool // the server is this process
 }
 
 // link is a client and what it may have started: app is the server in this
@@ -35,7 +36,7 @@ type link struct {
 // process on a port of its own.
 func (e *env) connect(c app.Config) (*link, error) {
 	if found, ok := app.FindServer(e.ctx, c.Data); ok {
-		return &link{client: &client{"http://" + found.Addr, found.LocalKey, e.cli.Tenant}, close: func() error { return nil }}, nil
+		return &link{client: &client{base: "http://" + found.Addr, key: found.LocalKey, tenant: e.cli.Tenant}, close: func() error { return nil }}, nil
 	}
 	a, err := app.Open(e.ctx, c)
 	if err != nil {
@@ -48,7 +49,7 @@ func (e *env) connect(c app.Config) (*link, error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(e.ctx))
 	done := make(chan error, 1)
 	go func() { done <- a.Serve(ctx, l, true) }()
-	return &link{&client{"http://" + l.Addr().String(), a.LocalKey, e.cli.Tenant}, a, func() error {
+	return &link{&client{base: "http://" + l.Addr().String(), key: a.LocalKey, tenant: e.cli.Tenant, own: true}, a, func() error {
 		// A connection that was never used would look busy to the server that ends.
 		http.DefaultClient.CloseIdleConnections()
 		stop()
@@ -82,6 +83,18 @@ func (c *client) request(ctx context.Context, method, path string, in any) (*htt
 	}
 	req.Header.Set("Content-Type", "application/json")
 	return c.answer(req)
+}
+
+// refused is the error of an answer. A server that is this process has no log.
+func (c *client) refused(status int, raw []byte) error {
+	err := parseError(status, raw)
+	var said *apiError
+	if c.own && errors.As(err, &said) {
+		if what, _, logged := strings.Cut(said.Message, "; the server's log has it"); logged {
+			said.Message = what + "; do the same again beside refold serve: its log says why"
+		}
+	}
+	return err
 }
 
 func parseError(status int, raw []byte) error {

@@ -268,7 +268,7 @@ func (a *adder) patient(f func(*client) error) error {
 		}
 		if found, ok := app.FindServer(ctx, a.config.Data); ok {
 			a.mu.Lock()
-			a.link.client = &client{"http://" + found.Addr, found.LocalKey, a.cli.Tenant}
+			a.link.client = &client{base: "http://" + found.Addr, key: found.LocalKey, tenant: a.cli.Tenant}
 			a.mu.Unlock()
 		}
 	}

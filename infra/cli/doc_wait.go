@@ -90,7 +90,7 @@ func (c *client) answer(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, parseError(res.StatusCode, raw)
+	return nil, c.refused(res.StatusCode, raw)
 }
 
 // sameAs is the document that an answer says is there already, without an id if it

@@ -49,7 +49,7 @@ func (r Rebuild) Run(e *env) error {
 		chosen = projections.All()
 	}
 	if found, running := app.FindServer(e.ctx, e.config.Data); running {
-		return e.renew(&client{"http://" + found.Addr, found.LocalKey, e.cli.Tenant}, chosen)
+		return e.renew(&client{base: "http://" + found.Addr, key: found.LocalKey, tenant: e.cli.Tenant}, chosen)
 	}
 	db, err := app.OpenDatabase(e.ctx, e.config, false)
 	if err != nil {

@@ -177,7 +177,7 @@ func (c *client) resume(ctx context.Context, session, run, last string) (*http.R
 	if err == nil && res.StatusCode != http.StatusOK {
 		raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // the status says enough
 		res.Body.Close()
-		err = parseError(res.StatusCode, raw)
+		err = c.refused(res.StatusCode, raw)
 	}
 	return res, err
 }

@@ -122,7 +122,7 @@ func (s *Store) collect(rows pgx.Rows, stream event.Stream) (out []event.Raw, er
 			e.Time = time.Unix(0, ns).UTC()
 		}
 		if e.Meta, err = sqlstore.DecodeMeta(meta); err != nil {
-			return nil, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err)
+			return nil, event.Damaged(e, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err))
 		}
 		if feed != 0 {
 			key, ok := s.db.feeds.key(feed)

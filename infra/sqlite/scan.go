@@ -61,14 +61,14 @@ func (s *Store) Scan(ctx context.Context, after event.Position, f event.Filter, 
 		for q.Step() {
 			looked++
 			if fd := q.ColumnInt64(8); wanted[fd] {
-				e, err := r.event(q, 2)
-				if err != nil {
-					return err
-				}
+				e, broken := r.event(q, 2)
 				at := q.ColumnInt64(0)
 				e.Position, e.Version = sqlstore.Position(at), q.ColumnInt64(1)
 				if e.Stream, err = r.name(q.ColumnInt64(9), fd); err != nil {
 					return err
+				}
+				if broken != nil {
+					return event.Damaged(e, broken)
 				}
 				out = append(out, e)
 				if len(out) == max {

@@ -131,10 +131,10 @@ func (s *Store) Read(ctx context.Context, stream event.Stream, after int64, limi
 		}
 		for q.Step() {
 			e, err := r.event(q, 2)
-			if err != nil {
-				return err
-			}
 			e.Position, e.Version, e.Stream = sqlstore.Position(q.ColumnInt64(0)), q.ColumnInt64(1), stream
+			if err != nil {
+				return event.Damaged(e, err)
+			}
 			out = append(out, e)
 		}
 		return errors.Join(q.Err(), q.Reset())
