@@ -88,12 +88,16 @@ func documentFilter(r *http.Request) (where []projections.Where, tags []string, 
 			where = append(where, projections.Where{Field: "updated_at", Op: op, Value: at.UnixMicro()})
 		}
 	}
+	below, err := yes(r, "folder_recursive", false)
+	if err != nil {
+		return nil, nil, err
+	}
 	if v.Has("folder_path") {
 		folder, err := knowledge.PlainFolder(v.Get("folder_path"))
 		if err != nil {
 			return nil, nil, err
 		}
-		where = append(where, inFolder(folder, v.Get("folder_recursive") == "true")...)
+		where = append(where, inFolder(folder, below)...)
 	}
 	for _, id := range strings.Split(v.Get("tag_ids"), ",") {
 		if id = strings.TrimSpace(id); id != "" {
@@ -226,10 +230,14 @@ func (a *API) searchDocuments(_ http.ResponseWriter, r *http.Request) (int, any,
 		return 0, nil, err
 	}
 	limit, err := number(r, "limit", 20, 0, maxPage)
+	if err != nil {
+		return 0, nil, err
+	}
+	recent, err := yes(r, "recent", false)
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case keyword == "" && v.Get("recent") != "true":
+	case keyword == "" && !recent:
 		return 0, nil, invalid("keyword is required, unless recent=true asks for the newest")
 	case utf8.RuneCountInString(keyword) > maxKeyword:
 		return 0, nil, invalid("keyword has at most " + itoa(maxKeyword) + " characters")

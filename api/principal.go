@@ -159,6 +159,9 @@ func (a *API) identify(r *http.Request) (*principal, *refusal, error) {
 	if a.Key == "" { // the guard has seen that the request comes from this machine
 		return &principal{tenant: domain.DefaultTenant, name: "user:local", local: true}, nil, nil
 	}
+	if token != "" {
+		return nil, &refusal{http.StatusUnauthorized, "this API key is wrong: it is neither the server's own nor one of a tenant (sk-...); check it for missing or extra characters"}, nil
+	}
 	return nil, &refusal{http.StatusUnauthorized, "an API key is needed: send it as X-API-Key"}, nil
 }
 

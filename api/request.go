@@ -153,6 +153,19 @@ func number(r *http.Request, name string, missing, low, high int) (int, error) {
 	return n, nil
 }
 
+// yes reads an optional truth value.
+func yes(r *http.Request, name string, missing bool) (bool, error) {
+	switch r.URL.Query().Get(name) {
+	case "":
+		return missing, nil
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	}
+	return false, invalid(name + " must be true or false")
+}
+
 // moment reads an optional RFC 3339 time.
 func moment(r *http.Request, name string) (time.Time, error) {
 	raw := r.URL.Query().Get(name)

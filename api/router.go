@@ -103,7 +103,7 @@ func (a *API) Handler() http.Handler {
 	a.routes, a.large = r, make(chan struct{}, largeAtOnce)
 	r.Use(a.requestID, a.observe, a.recoverPanic, a.guard)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, notFound("there is no such route; the API is under /api/v1"))
+		a.fail(w, r, notFound("there is no such route; the API is under /api/v1, and described at /docs"))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		notAllowed(w, r, a.allowed(r))
@@ -115,6 +115,7 @@ func (a *API) Handler() http.Handler {
 	r.Get("/readyz", a.ready)
 	r.Get("/openapi.json", a.openAPI)
 	r.Get("/docs", a.docs)
+	r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
 	r.With(a.authenticate).Get("/metrics", a.metrics)
 	r.Route("/api/v1", func(r chi.Router) {
 		r.Use(a.authenticate, a.nameable, a.limit, a.idempotent)

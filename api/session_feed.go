@@ -17,7 +17,11 @@ import (
 // sessionEvents is the feed of a whole session: all its runs in order, then
 // what happens, until the reader leaves.
 func (a *API) sessionEvents(w http.ResponseWriter, r *http.Request) {
-	follow := r.URL.Query().Get("follow") != "false"
+	follow, err := yes(r, "follow", true)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	if id := r.URL.Query().Get("message_id"); id != "" {
 		if err := a.ownsRun(r, id); err != nil {
 			a.fail(w, r, err)

@@ -161,6 +161,14 @@ func (a *API) deleteTag(w http.ResponseWriter, r *http.Request) (int, any, error
 	if err != nil {
 		return 0, nil, err
 	}
+	contentOnly, err := yes(r, "content_only", false)
+	if err != nil {
+		return 0, nil, err
+	}
+	force, err := yes(r, "force", false)
+	if err != nil {
+		return 0, nil, err
+	}
 	b, err := a.loadBase(r, chi.URLParam(r, "base"))
 	if err != nil {
 		return 0, nil, err
@@ -169,8 +177,7 @@ func (a *API) deleteTag(w http.ResponseWriter, r *http.Request) (int, any, error
 	if !found {
 		return 0, nil, knowledge.ErrNoTag
 	}
-	v := r.URL.Query()
-	if v.Get("content_only") == "true" {
+	if contentOnly {
 		spare := map[string]bool{}
 		for _, n := range in.Exclude {
 			spare[knowledge.EntryID(b.ID, n)] = true
@@ -178,7 +185,7 @@ func (a *API) deleteTag(w http.ResponseWriter, r *http.Request) (int, any, error
 		_, err := a.deleteAll(r, []projections.Where{{Field: "base", Op: "=", Value: b.ID}, carries(t.ID)}, func(id string) bool { return !spare[id] })
 		return http.StatusOK, done("What carries the tag is deleted"), err
 	}
-	if t.Documents > 0 && v.Get("force") != "true" {
+	if t.Documents > 0 && !force {
 		return 0, nil, errTagInUse
 	}
 	pos, err := a.Commands.DeleteTag(r.Context(), caller(r), b.ID, t.ID)

@@ -170,7 +170,8 @@ func TestTags(t *testing.T) {
 	l.do(t, "DELETE", path+"/"+tag.ID+"?content_only=true", nil).same(t, 200, `{"success":true,"message":"<text>"}`)
 	l.do(t, "GET", "/api/v1/knowledge/"+doc.ID, nil).refused(t, 404, 1003, "knowledge_not_found", "")
 	l.do(t, "POST", "/api/v1/knowledge-bases/"+b+"/knowledge/manual", map[string]any{"title": "T", "content": "c", "tag_ids": []string{tag.ID}}).data(t, 200, &doc)
-	l.do(t, "DELETE", path+"/"+tag.ID+"?force=true", nil).same(t, 200, `{"success":true,"message":"Tag deleted"}`)
+	l.do(t, "DELETE", path+"/"+tag.ID+"?force=yes", nil).refused(t, 400, 1000, "bad_request", "force must be true or false")
+	l.do(t, "DELETE", path+"/"+tag.ID+"?force=1", nil).same(t, 200, `{"success":true,"message":"Tag deleted"}`)
 	l.do(t, "DELETE", path+"/"+tag.ID, nil).refused(t, 404, 1003, "tag_not_found", "")
 	if a := l.do(t, "GET", "/api/v1/knowledge/"+doc.ID, nil); a.status != 200 || !strings.Contains(a.body, `"tags":[]`) {
 		t.Errorf("the document lost its tag: %d %s", a.status, a.body)

@@ -44,7 +44,7 @@ func checked(code int) int {
 func TestPages(t *testing.T) {
 	const key = "0123456789abcdef"
 	l := newLab(t, func(s *settings) { s.Key = key })
-	for path, part := range map[string]string{"/openapi.json": `"openapi": "3.1.0"`, "/docs": "createSession", "/health": "ok", "/healthz": "ok", "/readyz": "ready"} {
+	for path, part := range map[string]string{"/": "createSession", "/openapi.json": `"openapi": "3.1.0"`, "/docs": "createSession", "/health": "ok", "/healthz": "ok", "/readyz": "ready"} {
 		if a := l.do(t, "GET", path, nil); path != "/readyz" && (a.status != 200 || !strings.Contains(a.body, part)) {
 			t.Errorf("GET %s: HTTP %d %.200s", path, a.status, a.body)
 		}

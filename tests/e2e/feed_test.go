@@ -191,7 +191,7 @@ func TestSessionFeed(t *testing.T) {
 	l.model.Always(say("Fine."))
 	id := l.session(t)
 	events := "/api/v1/sessions/" + id + "/events"
-	if frames := l.open(t, events+"?follow=false", "").rest(t); len(frames) > 0 {
+	if frames := l.open(t, events+"?follow=0", "").rest(t); len(frames) > 0 {
 		t.Errorf("a session without runs shows:\n%s", wire(frames))
 	}
 	feed := l.open(t, events, "")

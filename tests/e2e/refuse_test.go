@@ -129,7 +129,7 @@ func TestRouteRefusals(t *testing.T) {
 	l.chat(t, l.session(t), "q").rest(t)
 	foreign := l.chat(t, l.session(t), "q")
 	foreign.rest(t)
-	for _, path := range []string{"/", "/api/v1", "/api/v1/nope", "/api/v2/sessions", "/api/v1/sessions/" + id + "/nope"} {
+	for _, path := range []string{"/api/v1", "/api/v1/nope", "/api/v2/sessions", "/api/v1/sessions/" + id + "/nope"} {
 		l.do(t, "GET", path, nil).refused(t, 404, 1003, "not_found", "no such route")
 	}
 	l.do(t, "PATCH", "/api/v1/sessions/"+id, nil).refused(t, 405, 1004, "", "PATCH")
@@ -138,6 +138,10 @@ func TestRouteRefusals(t *testing.T) {
 	for _, run := range []string{"nope", foreign.run(), strings.Repeat("x", 2000)} {
 		l.do(t, "GET", continued(id, run), nil).refused(t, 404, 1003, "not_found", "no such message")
 		l.do(t, "GET", "/api/v1/sessions/"+id+"/events?message_id="+run, nil).refused(t, 404, 1003, "not_found", "no such message")
+	}
+	for _, value := range []string{"no", "banana", "True", "2", "%20"} {
+		l.do(t, "GET", "/api/v1/sessions/"+id+"/events?follow="+value, nil).refused(t, 400, 1000, "bad_request", "follow must be true or false")
+		l.do(t, "GET", "/api/v1/knowledge/search?recent="+value, nil).refused(t, 400, 1000, "bad_request", "recent must be true or false")
 	}
 	l.do(t, "GET", continued("nope", foreign.run()), nil).refused(t, 404, 1003, "session_not_found", "")
 	l.do(t, "GET", "/api/v1/sessions/nope/events", nil).refused(t, 404, 1003, "session_not_found", "")
@@ -150,8 +154,15 @@ func TestKey(t *testing.T) {
 	l := newLab(t, func(s *settings) { s.Key = key })
 	for _, c := range []client{l.client, l.with("X-API-Key", "wrong"), l.with("X-API-Key", key+"x"), l.with("Authorization", "Bearer wrong"), l.with("Authorization", key),
 		l.with("X-Refold-Local", "guess"), l.with("X-Refold-Local", "")} {
+		want := "an API key is needed"
+		if c.head["X-API-Key"] != "" || strings.HasPrefix(c.head["Authorization"], "Bearer ") {
+			want = "this API key is wrong"
+		}
 		for _, path := range []string{"/api/v1/sessions", "/api/v1/sessions/x/events", "/api/v1/runs"} {
-			c.do(t, "GET", path, nil).same(t, 401, `{"error":"<text>"}`)
+			a := c.do(t, "GET", path, nil)
+			if a.same(t, 401, `{"error":"<text>"}`); !strings.Contains(a.body, want) {
+				t.Errorf("%v: %s, want %q", c.head, a.body, want)
+			}
 		}
 		c.do(t, "POST", "/api/v1/sessions", `{}`).same(t, 401, `{"error":"<text>"}`)
 	}
