@@ -60,7 +60,7 @@ func (t *turn) quotes() []sentence {
 		fit = slices.DeleteFunc(fit, sample)
 	}
 	for _, f := range fit {
-		if f.score < fit[0].score*0.4 {
+		if f.score < fit[0].score*0.5 {
 			break
 		}
 		i := slices.IndexFunc(quotes, func(q sentence) bool {

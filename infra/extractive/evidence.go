@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"html"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -130,17 +131,49 @@ func takePassages(e *evidence, _, output string) {
 // handlePrefix marks a path that is the handle of a passage.
 const handlePrefix = "\x00"
 
-// distinct gives the lines found, each once.
+// distinct gives the lines found, each once. Of copies, a long line elsewhere or
+// the same line of a file of the same name, the one in the better file stays.
 func (e *evidence) distinct() []line {
+	type key struct {
+		name string
+		n    int
+		text string
+	}
 	var list []line
 	seen := map[place]bool{}
+	at := map[key]int{}
 	for _, h := range e.hits {
-		if p := (place{h.path, h.n}); !seen[p] {
+		if p := (place{h.path, h.n}); seen[p] {
+			continue
+		} else {
 			seen[p] = true
+		}
+		k := key{path.Base(h.path), h.n, h.text}
+		if len(h.text) >= longCopy {
+			k = key{text: plain(h.text)}
+		}
+		i, copied := at[k]
+		switch {
+		case !copied || list[i].path == h.path:
+			at[k] = len(list)
 			list = append(list, h)
+		case better(h.path, list[i].path) < 0:
+			list[i] = h
 		}
 	}
 	return list
+}
+
+// longCopy is how long a line is, in bytes, that is hardly written twice.
+const longCopy = 40
+
+// byPath orders paths: shorter first.
+func byPath(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
+
+// better orders paths by which a copy is named by: prose that is no sample, then
+// the shorter path.
+func better(a, b string) int {
+	return cmp.Or(cmp.Compare(kindOf(b).factor, kindOf(a).factor), byPath(a, b))
 }
 
 const (
@@ -196,9 +229,9 @@ func (e *evidence) best(q query, n int) []window {
 			}
 		}
 		k := kindOf(s.path)
-		s.score = (dot(s.own, weight) + dot(merged(s.own, around...), weight)) * k.factor
+		s.score = (dot(s.own, weight) + dot(merged(s.own, around...), weight)) * k.factor * q.cohesion(s.text)
 		if k.code && !k.comment.MatchString(s.text) {
-			s.score *= codeLine
+			s.score *= worth(s.text)
 		}
 		if q.wants != nil && q.wants.MatchString(s.text) {
 			s.score *= 1.3
@@ -211,7 +244,7 @@ func (e *evidence) best(q query, n int) []window {
 		case a.score < b.score:
 			return 1
 		}
-		return cmp.Or(strings.Compare(a.path, b.path), a.n-b.n)
+		return cmp.Or(byPath(a.path, b.path), a.n-b.n)
 	})
 	var windows []window
 	for _, s := range list {

@@ -14,12 +14,20 @@ type kind struct {
 	factor  float64        // for prose, and for comments of code
 }
 
-// worth of a line of code, relative to a comment beside it.
-const codeLine = 0.5
+// worth of a line of code, relative to a comment beside it: one that says
+// something to people is worth more.
+func worth(code string) float64 {
+	if message.MatchString(code) {
+		return 0.8
+	}
+	return 0.5
+}
 
 var (
 	// proseGlob is proseNames for the search tool.
 	proseGlob = "{*.{md,mdx,markdown,txt,rst,adoc,org,tex,html,htm,MD,TXT},README*,LICENSE*,NOTICE*}"
+
+	message = regexp.MustCompile(`["'](?:[^\s"']+\s+){3,}[^"']*["']`) // four words and more
 
 	slashComment = regexp.MustCompile(`^\s*(?:///?|/\*\*?|\*/?)\s?`)
 	hashComment  = regexp.MustCompile(`^\s*(?:#+|--+|;+)\s?`)

@@ -280,6 +280,23 @@ func TestForeignText(t *testing.T) {
 	}
 }
 
+// A question in Japanese, which has Chinese characters too, is not answered in
+// Chinese.
+func TestJapanese(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "運用.md"), []byte("# 運用\n\nディスクが一杯になると、新しい変更は拒否されます。バックアップは毎晩作成されます。\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for question, want := range map[string]string{
+		"ディスクが一杯になるとどうなりますか？": "These places fit your question:\n\n> ディスクが一杯になると、新しい変更は拒否されます。\n(運用.md:3)",
+		"給料はいくらですか？":          "I found nothing that answers your question.",
+	} {
+		if got := converse(t, dir, question, true); !strings.Contains(got, want) || strings.Contains(got, "搜索") {
+			t.Error(got)
+		}
+	}
+}
+
 func TestWithout(t *testing.T) {
 	q := queryOf("How does a run survive a crash?")
 	for text, want := range map[string]string{
@@ -358,6 +375,9 @@ func TestTerms(t *testing.T) {
 		"出差报销的标准是什么":                               "出差 差报 报销 标准",
 		"请问VPN怎么用":                                 "vpn",
 		"is it the?":                               "",
+		"ディスクが一杯になるとどうなりますか？":                      "ディ ィス スク 一杯",
+		"サーバーの鍵は？":                                 "サー ーバ バー",
+		"いつですか":                                    "いつ つで です すか",
 	} {
 		var got []string
 		for _, x := range termsOf(question) {

@@ -12,6 +12,7 @@ import (
 type query struct {
 	terms    []term
 	words    []string // all words of the question, those without a subject too
+	phrases  []string // stretches of it, see phrasesOf
 	wants    *regexp.Regexp
 	question string
 }
@@ -20,12 +21,14 @@ const (
 	synonymWorth = 0.6
 	contextWorth = 0.5 // of a term that stands in the heading or the paragraph only
 	codeEnough   = 0.6 // share of the question that a line of code must have
+	tableRow     = 0.7 // worth of a row of a table, relative to a sentence
+	apart        = 0.5 // worth of terms far from each other, relative to neighbours
 	// same is how like the question a text is that repeats it.
 	same = 0.75
 )
 
 var (
-	asksTime   = regexp.MustCompile(`(?i)\bhow (?:long|soon|quickly|often)\b|\bwhen\b|\btimeout\b|多久|多长时间|[几多少]+个?(?:天|小时|分钟|秒|周|月|年|日)|何时|什么时候`)
+	asksTime   = regexp.MustCompile(`(?i)\bhow (?:long|soon|quickly|often)\b|(?:^|[.,;:!?]\s*|\b(?:and|by|since|until) )when\b|\btimeout\b|多久|多长时间|[几多少]+个?(?:天|小时|分钟|秒|周|月|年|日)|何时|什么时候`)
 	asksNumber = regexp.MustCompile(`(?i)\bhow (?:many|much|large|big|far|high|old)\b|\b(?:default|limit|maximum|minimum|max|min|size|price|cost|number|budget|port)\b|多少|几[个次人元名位条]|多大|上限|默认|最多|最少`)
 	sourceName = regexp.MustCompile(`[\w-]+(?:/[\w.-]+)*\.(?:go|py|js|ts|java|c|h|rs|rb|sh)\b`)
 	question   = regexp.MustCompile(`[?？]["'”’」』)）]*$`)
@@ -38,6 +41,7 @@ func queryOf(question string) query {
 	for _, w := range runs(question) {
 		q.words = append(q.words, strings.ToLower(w))
 	}
+	q.phrases = phrasesOf(q.words)
 	switch {
 	case asksTime.MatchString(question):
 		q.wants = isTime
@@ -183,6 +187,23 @@ func (q query) hit(h line) []float64 {
 	return q.strengths(q.without(h.text))
 }
 
+var signals = strings.NewReplacer("*", "", "`", "", ": ", " ", ". ", " ")
+
+// file is the path of a file, and nothing for a passage: those stay as the search
+// has ranked them.
+func file(path string) string {
+	if strings.HasPrefix(path, handlePrefix) {
+		return ""
+	}
+	return path
+}
+
+// unmarked is a sentence by which its copies are known: without what sets off
+// words in one of them, as bold type or a colon.
+func unmarked(text string) string {
+	return strings.ToLower(strings.TrimRight(signals.Replace(plain(text)), ".。"))
+}
+
 // rated is a sentence and how well it fits.
 type rated struct {
 	sentence
@@ -190,7 +211,8 @@ type rated struct {
 }
 
 // rate rates sentences of pages, best first. The order is the same for the same
-// pages.
+// pages. What several files say in the same words counts once, in the better
+// file.
 func (q query) rate(pages []page) []rated {
 	type candidate struct {
 		sentence
@@ -200,6 +222,10 @@ func (q query) rate(pages []page) []rated {
 	}
 	var list []candidate
 	seen := map[string]bool{}
+	pages = slices.Clone(pages)
+	slices.SortStableFunc(pages, func(a, b page) int {
+		return better(file(a.path), file(b.path))
+	})
 	for _, p := range pages {
 		k := kindOf(p.path)
 		all := p.sentences(k)
@@ -213,13 +239,14 @@ func (q query) rate(pages []page) []rated {
 				asked = i
 				continue
 			}
-			if q.repeats(s.text) || seen[s.text] {
+			words := unmarked(s.text)
+			if q.repeats(s.text) || seen[words] {
 				continue
 			}
-			seen[s.text] = true
+			seen[words] = true
 			c := candidate{sentence: s, own: q.strengths(q.without(s.text)), paragraph: q.strengths(blocks[s.block]), heading: q.strengths(s.heading)}
 			c.answers = !k.code && !s.code && (i <= asked+2 || s.nth < 2 && q.likeness(s.last) >= same)
-			c.titled = !k.code && s.nth < 2 && len(runs(s.last)) <= 4
+			c.titled = !k.code && s.nth < 2 && (len(runs(s.last)) <= 4 || len(termsOf(s.last)) <= 4)
 			list = append(list, c)
 		}
 	}
@@ -238,30 +265,34 @@ func (q query) rate(pages []page) []rated {
 		inHeading := dot(c.heading, weight)
 		k := kindOf(c.path)
 		if c.titled = c.titled && inHeading >= 0.8*whole; c.titled || c.answers {
-			both = max(both, 0.8*whole)
+			both = max(both, 0.9*whole)
 		} else if own == 0 && (inHeading < 0.6*whole || c.nth > 3) {
 			continue
 		}
-		n := 0
+		n := 0.0
 		for _, x := range c.own {
-			if x > 0 {
-				n++
-			}
+			n += x
 		}
-		score := (both + own) / 2 * k.factor * (1 + 0.2*float64(max(0, n-1)))
+		score := (both + own) / 2 * k.factor * (1 + 0.2*max(0, n-1)) * q.cohesion(c.text)
+		if n == float64(len(q.terms)) {
+			score *= 1.25
+		}
 		if c.titled || c.answers {
-			score = max(score, both*k.factor)
+			score = max(score, both*k.factor*(1-0.1*float64(min(c.nth, 2))))
 		}
 		if c.code {
-			if score *= codeLine; both < codeEnough*whole {
+			if score *= worth(c.text); both < codeEnough*whole {
 				continue
 			}
 		}
 		if question.MatchString(c.text) {
 			score *= 0.3
 		}
-		if q.wants != nil && q.wants.MatchString(c.text) {
+		switch {
+		case q.wants != nil && q.wants.MatchString(c.text):
 			score *= 1.5
+		case c.row:
+			score *= tableRow
 		}
 		// Long sentences hold more words of any kind.
 		score /= 1 + math.Log(1+float64(utf8.RuneCountInString(c.text))/400)

@@ -2,6 +2,7 @@ package extractive
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,12 +12,13 @@ import (
 // it stands under.
 type sentence struct {
 	path, text string
-	heading    string // all that it stands under, outermost first
+	heading    string // all that it stands under, outermost first, and the head of its table
 	last       string // the innermost
 	line, end  int    // lines of it
 	block      int    // number of its paragraph on the page
 	nth        int    // place below its heading, from 0
 	code       bool
+	row        bool // of a table
 }
 
 var (
@@ -34,15 +36,19 @@ func (p page) sentences(k kind) []sentence {
 	var list []sentence
 	var block []line
 	var headings []string
+	columns := "" // the head of the table that the rows stand in
 	blocks, nth := 0, 0
 	fenced, listed, blank := false, false, true
 	end := func(code bool) {
 		if len(block) > 0 {
 			blocks++
 		}
+		row := len(block) == 1 && strings.HasPrefix(block[0].text, "|")
 		for _, s := range cutBlock(block, code) {
-			s.path, s.block, s.nth, s.code = p.path, blocks, nth, code
-			s.heading = strings.Join(headings, "\n")
+			s.path, s.block, s.nth, s.code, s.row = p.path, blocks, nth, code, row
+			if s.heading = strings.Join(headings, "\n"); row {
+				s.heading += "\n" + columns
+			}
 			if len(headings) > 0 {
 				s.last = headings[len(headings)-1]
 			}
@@ -85,6 +91,12 @@ func (p page) sentences(k kind) []sentence {
 			fenced = !fenced
 		case text == "" || ruleLine.MatchString(text) && !fenced:
 			end(false)
+			if n := len(list); strings.HasPrefix(text, "|") && n > 0 && list[n-1].row && list[n-1].end == l.n-1 {
+				columns = list[n-1].text
+				list = slices.DeleteFunc(list, func(s sentence) bool { return s.line == l.n-1 })
+			} else {
+				columns = ""
+			}
 		case fenced || blank && !listed && indented.MatchString(l.text):
 			end(false)
 			l.text = text

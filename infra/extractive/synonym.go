@@ -8,7 +8,7 @@ import "strings"
 // files of the other.
 const alike = `
 crash: kill -9, killed, die, dies, died, restart, outage, panic
-survive: recover, resume, durable, lose, loses, lost, again, continue
+survive: recover, resume, durable, lose, loses, lost, continue
 recover: survive, resume, restart, attempt, again
 restart: crash, kill -9, recover, resume
 wait: timeout, expire, expires, pending

@@ -24,7 +24,7 @@ done down during each either else ever every find for from get give got had has 
 just know let like list long look make many may me might more most much must my need no not of off on one only or other our out over own
 please say shall she should show so some such tell than thank that the their them then there these they this those through to too under until up
 us use very want was we were what when where whether which while who whom whose why will with would you your file files document documents
-hello hi thanks explain describe mean means`)
+hello hi thanks explain describe mean means happen happens happened`)
 
 // stopRunes are Chinese words that carry no subject, longest first where one
 // begins another.
@@ -52,9 +52,29 @@ func hasHan(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
 }
 
+// hasKana tells Japanese.
+func hasKana(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Hiragana, unicode.Katakana) })
+}
+
 // unspaced tells whether a rune is of a script that is written without spaces.
 func unspaced(r rune) bool {
-	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) || r == 'ー'
+}
+
+// withoutHiragana leaves of a Japanese question its nouns: endings and particles
+// are written in hiragana. A question in nothing else stays.
+func withoutHiragana(question string) string {
+	bare := strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Hiragana, r) {
+			return ' '
+		}
+		return r
+	}, question)
+	if strings.ContainsFunc(bare, unicode.IsLetter) {
+		return bare
+	}
+	return question
 }
 
 func isASCII(s string) bool {
@@ -75,7 +95,10 @@ func termsOf(question string) []term {
 		add(term{text: strings.ToLower(name), word: name, raw: true})
 		question = strings.Replace(question, name, " ", 1)
 	}
-	if hasHan(question) {
+	switch {
+	case hasKana(question):
+		question = withoutHiragana(question)
+	case hasHan(question):
 		question = stopRunes.Replace(question)
 	}
 	for _, run := range runs(question) {
@@ -117,29 +140,51 @@ func segments(run string) []string {
 	return append(list, run[from:])
 }
 
-// runs cuts text into words and into stretches of an unspaced script.
-func runs(text string) []string {
-	var list []string
+// word is a word of a text, or a stretch of an unspaced script, and where it
+// begins, in runes.
+type word struct {
+	text string
+	at   int
+}
+
+// wordsOf cuts text into words and into stretches of an unspaced script.
+func wordsOf(text string) []word {
+	var list []word
 	var b strings.Builder
 	script := false
+	begin, at := 0, 0
 	end := func() {
 		if b.Len() > 0 {
-			list = append(list, b.String())
+			list = append(list, word{b.String(), begin})
 			b.Reset()
 		}
 	}
 	for _, r := range text {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r):
 			end()
-			continue
+		default:
+			if unspaced(r) != script {
+				end()
+				script = !script
+			}
+			if b.Len() == 0 {
+				begin = at
+			}
+			b.WriteRune(r)
 		}
-		if unspaced(r) != script {
-			end()
-			script = !script
-		}
-		b.WriteRune(r)
+		at++
 	}
 	end()
+	return list
+}
+
+// runs is wordsOf without the places.
+func runs(text string) []string {
+	var list []string
+	for _, w := range wordsOf(text) {
+		list = append(list, w.text)
+	}
 	return list
 }
 

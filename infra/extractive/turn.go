@@ -72,7 +72,7 @@ func readTurn(req handlers.ModelRequest) *turn {
 		t.text = asked[:sections[0][0]]
 	}
 	t.text = strings.TrimSpace(t.text)
-	t.chinese = hasHan(t.text)
+	t.chinese = hasHan(t.text) && !hasKana(t.text)
 	t.query = queryOf(t.text)
 	for i, s := range sections {
 		end := len(asked)
