@@ -342,6 +342,7 @@ func (w *frameWriter) toolResult(e run.ToolCompleted) {
 	f := w.feed
 	data := map[string]any{}
 	output, stored := tool.Stored(f.names[e.Call], e.Success, e.Output, e.Data)
+	failure := tool.ForPeople(e.Error)
 	shown := tool.DisplayType(e.Data) != ""
 	if len(stored) > 0 {
 		var payload map[string]json.RawMessage
@@ -355,13 +356,13 @@ func (w *frameWriter) toolResult(e run.ToolCompleted) {
 		data["output"] = output
 	}
 	data["tool_name"], data["tool_call_id"], data["success"] = f.names[e.Call], e.Call, e.Success
-	data["error"], data["duration_ms"] = e.Error, e.DurationMS
+	data["error"], data["duration_ms"] = failure, e.DurationMS
 	if e.Reason != "" {
 		data["reason"] = e.Reason
 	}
 	b := frameBody{Type: "tool_result", Data: data}
 	if !e.Success {
-		b.Type, b.Content = "error", e.Error
+		b.Type, b.Content = "error", failure
 	}
 	w.put(b)
 	delete(f.names, e.Call)

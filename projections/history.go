@@ -78,7 +78,7 @@ type MessageCall struct {
 // History is the chat history. Index of messages: session, at (unix
 // microseconds; a question is one before its answer). Steps are in collection
 // "step" under StepID, without an index.
-var History = Projection{Name: "history", Version: 4, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
+var History = Projection{Name: "history", Version: 5, Filter: event.Filter{Categories: facts}, Fold: foldHistory}
 
 // StepCollection is the collection of steps.
 const StepCollection = "step"
@@ -234,7 +234,7 @@ func (s *MessageStep) complete(e run.ToolCompleted) {
 		if c.ID != e.Call || c.Closed {
 			continue
 		}
-		c.Closed, c.Success, c.Error, c.DurationMS = true, e.Success, e.Error, e.DurationMS
+		c.Closed, c.Success, c.Error, c.DurationMS = true, e.Success, tool.ForPeople(e.Error), e.DurationMS
 		c.Output, c.Data = tool.Stored(c.Name, e.Success, e.Output, e.Data)
 	}
 }

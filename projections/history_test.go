@@ -6,6 +6,7 @@ import (
 
 	"refold/domain/run"
 	"refold/domain/session"
+	"refold/domain/tool"
 	"refold/infra/memory"
 	"refold/projections"
 )
@@ -104,5 +105,31 @@ func TestHistory_KeepsNoBulk(t *testing.T) {
 	}
 	if facts := b.recorded("r1"); !strings.Contains(string(facts[len(facts)-1].Event.(run.ToolCompleted).Data), "whole chunk") {
 		t.Error("the fact was cut")
+	}
+}
+
+// What a model is told to do about a failure is for the model: people see what
+// failed, and the fact keeps both.
+func TestFailure_WithoutWhatTheModelIsTold(t *testing.T) {
+	const why = "\"bin\" is a binary file"
+	b := told(t, began(), claim(1, 0, 1, 3), thought("", run.Shown{}), run.ToolCallRequested{Call: "c1", Name: "read_file", Args: []byte(`{}`), At: at(3)},
+		run.ToolStarted{Call: "c1", Attempt: 1, At: at(4)},
+		run.ToolCompleted{Call: "c1", Attempt: 1, Error: why + "\n" + tool.ErrorHint, Output: "Error: " + why + "\n" + tool.ErrorHint, At: at(5)})
+	d := &memory.Documents{}
+	b.project(d, projections.History)
+	b.project(d, projections.ToolLog)
+	got := documents(t, d, projections.History) + documents(t, d, projections.ToolLog)
+	var feed projections.RunFeed
+	facts := b.recorded("r1")
+	for _, r := range facts {
+		for _, f := range feed.Fact(r) {
+			got += string(f.Data)
+		}
+	}
+	if strings.Contains(got, "Work out why") || strings.Contains(got, `file\n`) || strings.Count(got, `\"bin\" is a binary file"`) != 7 {
+		t.Error(got)
+	}
+	if e := facts[len(facts)-1].Event.(run.ToolCompleted); !strings.HasSuffix(e.Error, tool.ErrorHint) || !strings.HasSuffix(e.Output, tool.ErrorHint) {
+		t.Errorf("the fact was cut: %+v", e)
 	}
 }

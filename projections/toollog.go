@@ -32,7 +32,7 @@ type ToolEntry struct {
 
 // ToolLog lists every tool call. Index: tool, outcome, session, run, at (unix
 // microseconds).
-var ToolLog = Projection{Name: "toollog", Version: 2, Filter: event.Filter{Categories: []string{run.Category}}, Fold: foldToolLog}
+var ToolLog = Projection{Name: "toollog", Version: 3, Filter: event.Filter{Categories: []string{run.Category}}, Fold: foldToolLog}
 
 func foldToolLog(v *View, f Fact) {
 	tenant, runID := f.Stream.Tenant, f.Stream.ID
@@ -75,7 +75,7 @@ func foldToolLog(v *View, f Fact) {
 				t.Late = outcome
 				return
 			}
-			t.Outcome, t.Reason, t.Error, t.Result = outcome, e.Reason, e.Error, e.Result
+			t.Outcome, t.Reason, t.Error, t.Result = outcome, e.Reason, tool.ForPeople(e.Error), e.Result
 			output, _ := tool.Stored(t.Tool, e.Success, e.Output, e.Data)
 			t.Preview, t.DurationMS, t.EndedAt = preview(output, 500), e.DurationMS, e.At
 		})

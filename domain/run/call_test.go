@@ -226,7 +226,7 @@ func TestP22_ARepairIsOnTheRecord(t *testing.T) {
 		t.Fatalf("%+v", req)
 	}
 	nothing := begin(t).calls(callWith("c1", "send", "send it, please"))
-	if r := nothing.closed("c1"); r.Success || r.Reason != run.ReasonNotRun {
+	if r := nothing.closed("c1"); r.Success || r.Reason != run.ReasonNotRun || strings.Count(r.Error, "JSON object") != 1 || !strings.HasPrefix(r.Error, "the arguments are not a valid JSON object: ") {
 		t.Fatalf("%+v", r)
 	}
 }

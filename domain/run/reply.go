@@ -159,7 +159,7 @@ func (s State) request(th Thought, p ProposedCall, index int, taken map[string]b
 		req.Problem = "the arguments are longer than " + strconv.Itoa(MaxArguments) + " bytes; split the call"
 	} else if err != nil {
 		req.Args, req.Raw = json.RawMessage("{}"), p.Arguments
-		req.Problem = "the arguments are not a JSON object: " + err.Error()
+		req.Problem = err.Error()
 	} else {
 		req.Args, req.Repairs = args.JSON, args.Repairs
 		if len(args.Repairs) > 0 {

@@ -8,6 +8,14 @@ import (
 // ErrorHint closes every failed result that a model reads.
 const ErrorHint = "Work out why this failed before you go on: correct the arguments, or take another way to the goal."
 
+// ForPeople is a failed result as people see it: without ErrorHint at its end.
+func ForPeople(text string) string {
+	if text, hinted := strings.CutSuffix(text, ErrorHint); hinted {
+		return strings.TrimSuffix(text, "\n")
+	}
+	return text
+}
+
 // hintBytes is how much of an argument a hint shows.
 const hintBytes = 40
 

@@ -52,11 +52,14 @@ func DisplayType(data json.RawMessage) string {
 
 // Stored is a result of the tool name as it is kept for people. A payload with a
 // display_type stands for the output, of which one line is left (Summary), and
-// of a failure none; bulky members are taken out; the output of a sandbox is cut
+// of a failure none; ErrorHint is for the model and not kept; bulky members are taken out; the output of a sandbox is cut
 // in the middle. The payload's bytes are as they came unless something was taken
 // out.
 func Stored(name string, success bool, output string, data json.RawMessage) (string, json.RawMessage) {
 	kind := DisplayType(data)
+	if !success {
+		output = ForPeople(output)
+	}
 	switch {
 	case kind != "" && success:
 		output = Summary(name, data)
