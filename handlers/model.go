@@ -62,7 +62,7 @@ func (a *actor) callModel(ctx context.Context, s run.State, claim run.ModelCallS
 		lost.Text, lost.Reasoning, lost.Shown = run.Compact(show.segments)
 		return lost
 	case err != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
-		text := "the model did not finish within " + s.Start.Limits.ModelDeadline().String()
+		text := "the model did not finish within " + s.Start.Limits.ModelDeadline().String() + "; --model-timeout (REFOLD_MODEL_TIMEOUT) allows more time"
 		if d := s.Start.Deadline; !d.IsZero() && !now.Before(d) {
 			text = "the run's deadline passed while the model was answering"
 		}
@@ -214,7 +214,7 @@ func (w *shower) emit(ctx context.Context, out []run.Segment) error {
 		w.size += stored(out[i].Text)
 	}
 	if w.size > maxReplyText {
-		return &ModelError{Code: "bad_response", Message: "the reply is longer than 2 MiB; the model may be in a loop"}
+		return &ModelError{Code: "bad_response", Message: "the reply is longer than 2 MiB; the model may be in a loop: ask for less at a time, or use another model"}
 	}
 	w.segments = append(w.segments, out...)
 	return w.out.add(ctx, out...)

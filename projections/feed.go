@@ -289,7 +289,7 @@ func (w *frameWriter) supersede(reason string) {
 	data := func(id string) map[string]any {
 		return map[string]any{"event_id": id, "superseded": true, "reason": reason}
 	}
-	if reason == "retry" || reason == "recovered" {
+	if reason == "retry" || reason == "recovered" || reason == "failed" {
 		for _, id := range f.blocks {
 			w.put(frameBody{Type: "thinking", Data: data(id)})
 		}
@@ -435,7 +435,7 @@ func (w *frameWriter) completed(e run.RunCompleted) {
 func (w *frameWriter) failed(e run.RunFailed) {
 	f := w.feed
 	if e.Call == 0 {
-		w.settle("retry")
+		w.settle("failed")
 	}
 	w.failPending(e.Message)
 	w.terminal(frameBody{Type: "error", Content: e.Message, Done: true, Data: f.ending(map[string]any{"stage": "agent_execution",

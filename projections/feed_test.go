@@ -144,7 +144,7 @@ func TestFeed_Endings(t *testing.T) {
 			run.RunFailed{Code: "incomplete", Message: "broke off", EndReason: run.EndIncomplete, Text: "A", Call: 1, At: at(5)}}, `answer"A" error"broke off".`},
 		{"another failure does not", []run.Event{
 			run.ModelCallFailed{Call: 1, Code: "bad_request", Message: "no", Text: "A", Reasoning: "h", Shown: run.Shown{Cuts: "t1 c1 a1"}, At: at(5)},
-			run.RunFailed{Code: "bad_request", Message: "no", EndReason: run.EndModelFailed, At: at(5)}}, `thinking"h" thinking. answer"A" thinking~retry answer~retry error"no".`},
+			run.RunFailed{Code: "bad_request", Message: "no", EndReason: run.EndModelFailed, At: at(5)}}, `thinking"h" thinking. answer"A" thinking~failed answer~failed error"no".`},
 		{"a lost attempt", []run.Event{
 			run.ModelCallFailed{Call: 1, Code: run.CodeLost, Message: "gone", Text: "A", Shown: run.Shown{Cuts: "a1 p k3", Pending: pending, Aside: "hmm"}, RetryAt: at(5), At: at(5)},
 			claim(2, 0, 2, 5), run.Thought{Call: 2, Text: "A", Shown: run.Shown{Cuts: "a1"}, At: at(6)}, done("A", 2)},

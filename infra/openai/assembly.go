@@ -46,6 +46,9 @@ func (a *assembly) add(c chunk) error {
 	a.count(c.Usage)
 	a.count(c.Groq.Usage)
 	for _, ch := range c.Choices {
+		if ch.Index != 0 { // one was asked for; some gateways send several
+			continue
+		}
 		a.count(ch.Usage)
 		if ch.Delta != nil {
 			if err := a.message(ch.Delta); err != nil {

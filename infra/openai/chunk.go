@@ -21,6 +21,7 @@ type chunk struct {
 }
 
 type choice struct {
+	Index   float64         `json:"index"`
 	Delta   *chunkMessage   `json:"delta"`
 	Message *chunkMessage   `json:"message"`
 	Finish  json.RawMessage `json:"finish_reason"`

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -179,7 +180,7 @@ func TestCallTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock.advance(time.Minute)
-		if e := typed(t, <-result); e.Code != "timeout" || !e.Transient {
+		if e := typed(t, <-result); e.Code != "timeout" || !e.Transient || !strings.Contains(e.Message, "--model-timeout") {
 			t.Errorf("%s: got %+v", name, e)
 		}
 		<-s.Requests()[0].Gone
@@ -244,6 +245,15 @@ func TestP36_ResetAfterText(t *testing.T) {
 	}
 }
 
+func TestCutOff_SaysWhatToDo(t *testing.T) {
+	s := scripted.New(t, scripted.Stream(scripted.Raw(delta(`{"content":"The answer is"}`))))
+	c, _ := clientOf(t, s)
+	_, err := c.Chat(t.Context(), ask("q"), (&heard{}).emit)
+	if e := typed(t, err); e.Code != "incomplete" || !strings.Contains(e.Message, "look at its log") {
+		t.Errorf("got %+v", e)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	s := scripted.New(t)
 	c, _ := clientOf(t, s)
@@ -274,7 +284,8 @@ func TestP37_RetryAfter(t *testing.T) {
 		client, _ := clientOf(t, s)
 		_, err := client.Chat(t.Context(), ask("q"), (&heard{}).emit)
 		e := typed(t, err)
-		if e.Code != "rate_limited" || !e.Transient || e.RetryAfter != c.want || !strings.Contains(e.Message, "slow down") {
+		day := c.value == "86400" && !strings.Contains(e.Message, "it asked to wait 24h0m0s")
+		if e.Code != "rate_limited" || !e.Transient || e.RetryAfter != c.want || !strings.Contains(e.Message, "slow down") || day {
 			t.Errorf("%s %q: got %+v, want %v", c.name, c.value, e, c.want)
 		}
 	}
@@ -313,7 +324,8 @@ func TestStatusClasses(t *testing.T) {
 		s := scripted.New(t, scripted.Respond(c.status, map[string]string{"Content-Type": "application/json"}, c.body))
 		client, _ := clientOf(t, s)
 		_, err := client.Chat(t.Context(), ask("q"), (&heard{}).emit)
-		if e := typed(t, err); e.Code != c.code || e.Transient != c.transient || e.Status != c.status {
+		if e := typed(t, err); e.Code != c.code || e.Transient != c.transient || e.Status != c.status || !strings.Contains(e.Message, fmt.Sprintf("status %d", c.status)) ||
+			strings.Contains(e.Message, "failed with") != (c.status >= 500) {
 			t.Errorf("%d %s: got %+v", c.status, c.body, e)
 		}
 	}

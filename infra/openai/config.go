@@ -75,7 +75,7 @@ type Config struct {
 	// stream and n cannot be set.
 	ExtraBody map[string]any
 
-	HTTPClient *http.Client // nil is one of the client's own, without a timeout
+	HTTPClient *http.Client // nil is one of the client's own, without a timeout; of redirects see ownServer
 	Clock      Clock        // nil is the real one
 }
 
@@ -150,6 +150,9 @@ func New(c Config) (*Client, error) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, maxIdle
 		c.HTTPClient = &http.Client{Transport: t}
 	}
+	own := *c.HTTPClient
+	own.CheckRedirect = ownServer
+	c.HTTPClient = &own
 	if c.Clock == nil {
 		c.Clock = realClock{}
 	}

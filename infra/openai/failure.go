@@ -50,6 +50,12 @@ func classOf(status int) (code string, transient bool) {
 	return "bad_response", false
 }
 
+// What a person can do about two kinds of failure.
+const (
+	adviceAddress = "correct the address: --model-url, REFOLD_MODEL_URL, or base_url in the configuration file"
+	adviceTimeout = "--model-timeout, REFOLD_MODEL_TIMEOUT, or timeout_seconds of the model in the configuration file allows more time"
+)
+
 // advice says what a person can do about a code, "" if waiting is all.
 func advice(code string) string {
 	switch code {
@@ -95,13 +101,21 @@ func (c *Client) statusError(resp *http.Response) error {
 		}
 	}
 	code, transient := said.class(resp.StatusCode)
+	verb, todo := "refused the request with", advice(code)
+	if resp.StatusCode >= 500 {
+		verb = "failed with"
+	}
+	wait := c.retryAfter(resp.Header)
+	if wait > MaxRetryAfter {
+		todo = strings.TrimPrefix(todo+"; it asked to wait "+wait.Round(time.Second).String(), "; ")
+	}
 	limit, requested := said.tokens(code)
 	if limit == 0 && requested == 0 && code == "context_overflow" {
 		limit, requested = tokensNamed(string(body)) // some name them beside the message
 	}
 	return &handlers.ModelError{
-		Code: code, Status: resp.StatusCode, Transient: transient, RetryAfter: c.retryAfter(resp.Header), Limit: limit, Requested: requested,
-		Message: c.words("the model server refused the request", said.message, advice(code)),
+		Code: code, Status: resp.StatusCode, Transient: transient, RetryAfter: min(wait, MaxRetryAfter), Limit: limit, Requested: requested,
+		Message: c.words(fmt.Sprintf("the model server %s status %d", verb, resp.StatusCode), said.message, todo),
 	}
 }
 
@@ -132,24 +146,27 @@ func (c *Client) fault(caller, call context.Context, err error) error {
 		return &handlers.ModelError{Code: code, Transient: transient, Message: c.words(fmt.Sprintf(format, args...), "", "")}
 	}
 	var known *handlers.ModelError
+	var redirect *redirectError
 	var certificate *tls.CertificateVerificationError
 	var timeout net.Error
 	cause := context.Cause(call)
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &redirect):
+		return fail("bad_response", false, "the model server at %s redirects to %s, %s; nothing was sent there (%s)", host, c.preview(redirect.to), redirect.why, adviceAddress)
 	case errors.Is(cause, errStalled):
-		return fail("stalled", true, "the model server at %s sent nothing for %s in the middle of its reply", host, c.cfg.IdleTimeout)
+		return fail("stalled", true, "the model server at %s sent nothing for %s in the middle of its reply (is it busy or out of memory? its log says more; idle_timeout_seconds of the model in the configuration file allows longer pauses)", host, c.cfg.IdleTimeout)
 	case errors.Is(cause, errCallTimeout):
-		return fail("timeout", true, "the model server at %s did not finish within %s", host, c.cfg.CallTimeout)
+		return fail("timeout", true, "the model server at %s did not finish within %s (%s)", host, c.cfg.CallTimeout, adviceTimeout)
 	case errors.Is(err, errTooLong), errors.Is(err, errReplyTooLarge):
-		return fail("bad_response", false, "the reply of the model server at %s is too large: %v", host, err)
+		return fail("bad_response", false, "the reply of the model server at %s is too large: %v (ask for less at a time, or use another model)", host, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fail("incomplete", true, "the model server at %s closed the connection in the middle of its reply", host)
+		return fail("incomplete", true, "the model server at %s closed the connection in the middle of its reply (look at its log: it may have crashed or run out of memory, or a proxy in between ends long answers)", host)
 	case errors.As(err, &certificate):
 		return fail("connection", false, "the certificate of the model server at %s is not trusted: %v", host, inner(err))
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fail("timeout", true, "the model server at %s did not answer in time: %v", host, inner(err))
+		return fail("timeout", true, "the model server at %s did not answer in time: %v (%s)", host, inner(err), adviceTimeout)
 	}
 	return fail("connection", true, "cannot reach the model server at %s, or the connection broke: %v (is it running? its address is set by --model-url, REFOLD_MODEL_URL or base_url in the configuration file)", host, inner(err))
 }
@@ -163,8 +180,7 @@ func inner(err error) error {
 	return err
 }
 
-// retryAfter reads the wait that a provider asks for, both forms, at most
-// MaxRetryAfter.
+// retryAfter reads the wait that a provider asks for, both forms, at most maxWait.
 func (c *Client) retryAfter(h http.Header) time.Duration {
 	var d time.Duration
 	value := strings.TrimSpace(h.Get("Retry-After"))
@@ -175,12 +191,15 @@ func (c *Client) retryAfter(h http.Header) time.Duration {
 	} else if at, err := http.ParseTime(value); err == nil {
 		d = at.Sub(c.cfg.Clock.Now())
 	}
-	return min(max(d, 0), MaxRetryAfter)
+	return min(max(d, 0), maxWait)
 }
+
+// maxWait is the longest wait that is understood.
+const maxWait = 100 * 24 * time.Hour
 
 func capped(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return 0
 	}
-	return time.Duration(min(seconds, MaxRetryAfter.Seconds()) * float64(time.Second))
+	return time.Duration(min(seconds, maxWait.Seconds()) * float64(time.Second))
 }

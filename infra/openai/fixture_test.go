@@ -67,6 +67,9 @@ var fixtures = []fixture{
 	{"P03 usage in every chunk", `data: {"model":"m-1","choices":[{"delta":{"content":"hi"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"prompt_cache_hit_tokens":2}}` + "\n\n" +
 		`data: {"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":3,"completion_tokens":2}}],"usage":null}` + "\n\n",
 		handlers.ModelReply{Content: "hi", Finish: "stop", Model: "m-1", Usage: handlers.ModelUsage{Prompt: 3, Completion: 2, Total: 5}}, ""},
+	{"two choices", `data: {"choices":[{"index":0,"delta":{"content":"A"}},{"index":1,"delta":{"content":"B"}}]}` + "\n\n" +
+		`data: {"choices":[{"index":1,"delta":{"content":"B","tool_calls":[` + nowCall + `]},"finish_reason":"length"}]}` + "\n\n" + stopDone(), text("A"), ""},
+	{"two whole choices", `{"choices":[{"index":1,"message":{"content":"B"},"finish_reason":"length"},{"index":0,"message":{"content":"A"},"finish_reason":"stop"}]}`, text("A"), ""},
 	{"P04 number", `data: {"choices":[],"error":{"code":429,"message":"monthly budget used up","type":"rate_limit"}}` + "\n\n" + done, handlers.ModelReply{}, "rate_limited"},
 	{"P04 text", delta(`{"content":"a"}`) + `data: {"choices":[],"error":{"code":"429","message":"monthly budget used up"}}` + "\n\n" + stopDone(), handlers.ModelReply{Content: "a"}, "rate_limited"},
 	{"P04 null", `data: {"choices":[],"error":{"code":null,"message":"monthly budget used up","type":"rate_limit"}}` + "\n\n" + done, handlers.ModelReply{}, "rate_limited"},
