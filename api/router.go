@@ -4,9 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,38 +166,4 @@ func (a *API) Handler() http.Handler {
 		r.Delete("/tenants/{tenant}/api-keys/{key}", a.revokeKey)
 	})
 	return r
-}
-
-// workspace checks a folder that a request names.
-func (a *API) workspace(r *http.Request, dir string) (string, error) {
-	if dir == "" {
-		return "", nil
-	}
-	if !filepath.IsAbs(dir) || len(dir) > 4096 || strings.ContainsRune(dir, 0) {
-		return "", invalid("workspace must be an absolute path")
-	}
-	dir = filepath.Clean(dir)
-	checked := func(dir string) (string, error) {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return "", invalid("workspace must be a folder that exists")
-		}
-		return dir, nil
-	}
-	if a.LocalKey != "" && equal(r.Header.Get(LocalKeyHeader), a.LocalKey) {
-		return checked(dir)
-	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", errWorkspace
-	}
-	for _, root := range a.Roots[tenant(r)] {
-		root, err := filepath.EvalSymlinks(root)
-		if err != nil {
-			continue
-		}
-		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
-			return checked(real)
-		}
-	}
-	return "", errWorkspace
 }

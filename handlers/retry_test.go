@@ -128,7 +128,7 @@ func TestA11_ModelTimeout(t *testing.T) {
 	id := w.post("What?")
 	w.clock.await(t, 120*time.Second)
 	w.clock.advance(120 * time.Second)
-	if f := has[run.ModelCallFailed](w, id); f.Code != "timeout" || !f.RetryAt.Equal(t0.Add(121*time.Second)) {
+	if f := has[run.ModelCallFailed](w, id); f.Code != "timeout" || !f.RetryAt.Equal(t0.Add(121*time.Second)) || !strings.Contains(f.Message, "--model-timeout") {
 		t.Fatalf("%+v", f)
 	}
 	w.clock.await(t, 121*time.Second)

@@ -245,10 +245,17 @@ func TestWorkspace(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(root, "link")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(filepath.Join(outside, "nope"), filepath.Join(root, "dangling")); err != nil {
+		t.Fatal(err)
+	}
 	l := newLab(t, func(s *settings) { s.Roots = []string{root} }, scripted.Say(call("c", "read_file", `{"path":"a.md"}`)), say("Under the mat."), say("No files."))
 	id := l.session(t)
-	for _, bad := range []string{outside, "/", dir, filepath.Join(root, ".."), root + "-twin", filepath.Join(root, "link"), filepath.Join(root, "nope"), filepath.Join(root, "docs", "..", "..", "outside")} {
+	for _, bad := range []string{outside, "/", dir, filepath.Join(root, ".."), root + "-twin", filepath.Join(root, "link"), filepath.Join(root, "link", "nope"),
+		filepath.Join(root, "dangling"), filepath.Join(outside, "nope"), filepath.Join(root, "nope", "..", "..", "nope"), filepath.Join(root, "docs", "..", "..", "outside")} {
 		l.do(t, "POST", "/api/v1/agent-chat/"+id, map[string]any{"query": "q", "workspace": bad}).refused(t, 403, 1002, "workspace_not_allowed", "--root")
+	}
+	for _, gone := range []string{filepath.Join(root, "nope"), filepath.Join(root, "docs", "nope", "nope"), filepath.Join(root, "docs", "a.md")} {
+		l.do(t, "POST", "/api/v1/agent-chat/"+id, map[string]any{"query": "q", "workspace": gone}).refused(t, 400, 1000, "bad_request", "a folder that exists")
 	}
 	l.chatWith(t, id, map[string]any{"query": "q", "workspace": filepath.Join(root, "docs")}).rest(t)
 	l.chatWith(t, id, map[string]any{"query": "q"}).rest(t)
