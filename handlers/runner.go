@@ -305,6 +305,17 @@ func (r *Runner) Missing() map[string]int {
 	return out
 }
 
+// Others counts the runs but one that have a goroutine.
+func (r *Runner) Others(tenant, runID string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.actors)
+	if _, own := r.actors[runKey{tenant, runID}]; own {
+		n--
+	}
+	return n
+}
+
 // Active counts the runs that have a goroutine.
 func (r *Runner) Active() int {
 	r.mu.Lock()

@@ -51,6 +51,9 @@ type App struct {
 	API      *api.API
 	LocalKey string
 	Metrics  *metrics.Set
+	// Yields, if set before Serve, is asked to give the record up to a server that
+	// wants to start; true if it will.
+	Yields func() bool
 
 	shelves *shelves
 	parser  *parse.Parser
@@ -213,7 +216,7 @@ func (a *App) notes() []string {
 // Announce writes the file by which command lines of the same user find the
 // server. Serve does it too; who tells people the address does it before.
 func (a *App) Announce(l net.Listener) error {
-	err := writeEndpoint(a.Config.Data, Endpoint{Addr: l.Addr().String(), PID: os.Getpid(), LocalKey: a.LocalKey, Version: a.Config.Version})
+	err := writeEndpoint(a.Config.Data, Endpoint{Addr: l.Addr().String(), PID: os.Getpid(), LocalKey: a.LocalKey, Version: a.Config.Version, Command: a.Config.Command})
 	a.announced = err == nil
 	return err
 }
@@ -227,7 +230,11 @@ func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 	if readTimeout == 0 {
 		readTimeout = 60 * time.Second
 	}
-	server := &http.Server{Handler: a.API.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
+	handler := a.API.Handler()
+	if a.Yields != nil {
+		handler = a.yielding(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
 		IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return base }}
 	if announce {
 		if !a.announced {

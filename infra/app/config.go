@@ -77,6 +77,7 @@ type Config struct {
 	Tools   []tool.Tool    // more tools, registered after the built-in ones
 	Sample  bool           // a fresh record begins with a sample knowledge base
 	Idle    bool           // serve and record, but do not move runs
+	Command bool           // a command line, which serves while it runs
 	Own     bool           // move only runs whose message this process has taken; see App.Take
 }
 

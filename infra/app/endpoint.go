@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,45 @@ type Endpoint struct {
 	PID      int    `json:"pid"`
 	LocalKey string `json:"local_key"`
 	Version  string `json:"version"`
+	// Command: the process is a command line that has the record open while it runs.
+	Command bool `json:"command,omitempty"`
+}
+
+// yieldPath is where a command line is asked to give the record up.
+const yieldPath = "/local/yield"
+
+// Yield asks the command line behind the endpoint to give the record up to a
+// server. false if it does not: it has work of its own to end.
+func (e Endpoint) Yield(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr+yieldPath, nil)
+	if err != nil {
+		return false
+	}
+	req.Header.Set(api.LocalKeyHeader, e.LocalKey)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusAccepted
+}
+
+// yielding answers what Yield asks, and leaves the rest to next.
+func (a *App) yielding(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path != yieldPath:
+			next.ServeHTTP(w, r)
+		case subtle.ConstantTimeCompare([]byte(r.Header.Get(api.LocalKeyHeader)), []byte(a.LocalKey)) != 1:
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method == http.MethodPost && a.Yields():
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.WriteHeader(http.StatusConflict)
+		}
+	})
 }
 
 func endpointFile(data string) string { return filepath.Join(data, "server.json") }

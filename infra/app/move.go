@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"refold/domain"
 	"refold/domain/event"
 	"refold/handlers"
 	"refold/infra/postgres"
@@ -151,6 +152,18 @@ func (a *App) wakeAll(ctx context.Context) error {
 		a.Ingest.Wake(o)
 	}
 	return err
+}
+
+// CanMove is a domain.Rejection if this process does not have the model of a run.
+func (a *App) CanMove(ctx context.Context, tenant, runID string) error {
+	r, err := a.Commands.OpenRun(ctx, tenant, runID)
+	if err != nil || r.State.Start == nil {
+		return err
+	}
+	if err := a.Commands.Models(r.State.ModelName()); err != nil {
+		return domain.Reject(domain.Invalid, "model_not_configured", fmt.Sprintf("its run needs the model %q, which is not configured here", r.State.ModelName()))
+	}
+	return nil
 }
 
 // Take moves a run that was begun by another process, which is gone.

@@ -56,6 +56,11 @@ func (a Ask) Run(e *env) error {
 			return err
 		}
 	}
+	if dir != "" {
+		if err := readable(dir); err != nil {
+			return usage("--dir: the folder can't be read: %v", err)
+		}
+	}
 	c.Own = true
 	l, err := e.connect(c)
 	if err != nil {
@@ -74,11 +79,27 @@ func (a Ask) Run(e *env) error {
 		}
 		bases = append(bases, b.ID)
 	}
-	if l.app == nil && a.ModelFlags.given() {
+	switch {
+	case l.command:
+		fmt.Fprintln(e.err, "Note: another command line has this record open, and answers this question too, with its own models.")
+	case l.app == nil && a.ModelFlags.given():
 		fmt.Fprintln(e.err, "Note: a server runs on this record and answers with its own models; the model flags and variables here have no effect.")
 	}
 	t := &talk{env: e, ask: a, config: c, link: l, bases: bases}
 	return t.hold(question, dir)
+}
+
+// readable is an error if a folder can't be listed.
+func readable(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Readdirnames(1); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
 }
 
 // lastDir is the folder of a session's last question that had one, "" if none

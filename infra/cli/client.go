@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"refold/infra/app"
 )
@@ -28,16 +30,34 @@ type client struct {
 // process, nil if another one was found.
 type link struct {
 	*client
-	app   *app.App
-	close func() error
+	app     *app.App
+	command bool // the other one is a command line too
+	close   func() error
+	yielded atomic.Bool // this process gives the record up to a server that starts
 }
 
 // connect finds the running server of the data directory, or starts one in this
 // process on a port of its own.
 func (e *env) connect(c app.Config) (*link, error) {
-	if found, ok := app.FindServer(e.ctx, c.Data); ok {
-		return &link{client: &client{base: "http://" + found.Addr, key: found.LocalKey, tenant: e.cli.Tenant}, close: func() error { return nil }}, nil
+	if l := e.find(c); l != nil {
+		return l, nil
 	}
+	return e.start(c, false)
+}
+
+// find gives the running server of the data directory, nil if there is none.
+func (e *env) find(c app.Config) *link {
+	found, ok := app.FindServer(e.ctx, c.Data)
+	if !ok {
+		return nil
+	}
+	return &link{client: &client{base: "http://" + found.Addr, key: found.LocalKey, tenant: e.cli.Tenant}, command: found.Command, close: func() error { return nil }}
+}
+
+// start opens the record in this process. If it yields, it gives the record up
+// to a server that wants to start.
+func (e *env) start(c app.Config, yields bool) (*link, error) {
+	c.Command = true
 	a, err := app.Open(e.ctx, c)
 	if err != nil {
 		return nil, err
@@ -48,13 +68,21 @@ func (e *env) connect(c app.Config) (*link, error) {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(e.ctx))
 	done := make(chan error, 1)
-	go func() { done <- a.Serve(ctx, l, true) }()
-	return &link{&client{base: "http://" + l.Addr().String(), key: a.LocalKey, tenant: e.cli.Tenant, own: true}, a, func() error {
+	k := &link{client: &client{base: "http://" + l.Addr().String(), key: a.LocalKey, tenant: e.cli.Tenant, own: true}, app: a}
+	k.close = sync.OnceValue(func() error {
 		// A connection that was never used would look busy to the server that ends.
 		http.DefaultClient.CloseIdleConnections()
 		stop()
 		return errors.Join(<-done, a.Close())
-	}}, nil
+	})
+	a.Yields = func() bool {
+		if yields && !k.yielded.Swap(true) {
+			go func() { _ = k.close() }() // who held the link hears it
+		}
+		return yields
+	}
+	go func() { done <- a.Serve(ctx, l, true) }()
+	return k, nil
 }
 
 // apiError is an error answer of the server.

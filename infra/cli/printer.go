@@ -17,7 +17,7 @@ import (
 // printer shows the frames of a run.
 type printer struct {
 	*env
-	client       *client
+	client       func() *client // of the server that runs now
 	session, run string
 	last         string       // id of the newest frame
 	heard        atomic.Int64 // when it came, unix milliseconds
@@ -34,7 +34,7 @@ type printer struct {
 func (p *printer) stopRun(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := p.client.call(ctx, http.MethodPost, "/api/v1/sessions/"+url.PathEscape(p.session)+"/stop", map[string]string{"message_id": p.run}, nil); err != nil {
+	if err := p.client().call(ctx, http.MethodPost, "/api/v1/sessions/"+url.PathEscape(p.session)+"/stop", map[string]string{"message_id": p.run}, nil); err != nil {
 		fmt.Fprintln(p.err, "refold: stop the run:", err)
 		return false
 	}
@@ -157,7 +157,7 @@ func (p *printer) approval(f frame) error {
 	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
 		decision = "approve"
 	}
-	return p.client.call(context.WithoutCancel(p.ctx), http.MethodPost, "/api/v1/agent/tool-approvals/"+url.PathEscape(id), map[string]string{"decision": decision}, nil)
+	return p.client().call(context.WithoutCancel(p.ctx), http.MethodPost, "/api/v1/agent/tool-approvals/"+url.PathEscape(id), map[string]string{"decision": decision}, nil)
 }
 
 func (p *printer) begin(block string, w io.Writer, mark string) {

@@ -9,9 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"refold/infra/app"
 	"refold/infra/parse"
+	"refold/infra/sqlite"
 )
 
 // Serve serves the API.
@@ -84,7 +87,7 @@ func (s Serve) Run(e *env) error {
 		debug.SetGCPercent(200)
 	}
 	c.Log = slog.New(slog.NewJSONHandler(e.err, &slog.HandlerOptions{Level: level}))
-	a, err := app.Open(e.ctx, c)
+	a, err := e.openToServe(c)
 	if err != nil {
 		return err
 	}
@@ -100,6 +103,41 @@ func (s Serve) Run(e *env) error {
 	err = a.Serve(e.ctx, l, true)
 	e.stop() // a second interrupt ends the process at once
 	return errors.Join(err, a.Close())
+}
+
+// How long a server waits for the record, before it says that it is in use.
+const (
+	commandEnds = 2 * time.Minute // that a command line has open
+	ownerEnds   = 2 * time.Second // whose owner does not answer: it starts or ends
+)
+
+// openToServe opens the record. A command line that has it open is asked to give
+// it up, or waited for.
+func (e *env) openToServe(c app.Config) (*app.App, error) {
+	told, began, heard := false, time.Now(), time.Now()
+	for {
+		a, err := app.Open(e.ctx, c)
+		var used *sqlite.InUseError
+		if !errors.As(err, &used) {
+			return a, err
+		}
+		owner, answers := app.FindServer(e.ctx, c.Data)
+		if answers {
+			heard = time.Now()
+		}
+		switch {
+		case answers && !owner.Command, time.Since(heard) > ownerEnds, time.Since(began) > commandEnds:
+			return nil, err
+		case answers && !owner.Yield(e.ctx) && !told:
+			told = true
+			c.Log.Warn("the start waits for a command line that has the record open; it ends with its work", "process", used.Process)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-e.ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 func (e *env) welcome(a *app.App, addr string) {
@@ -119,6 +157,11 @@ func (e *env) welcome(a *app.App, addr string) {
 	if p := os.Args[0]; p != self {
 		self = p
 	}
+	if e.cli.Data != "" { // also from the environment, which the other terminal may not have
+		if dir, err := filepath.Abs(a.Config.Data); err == nil {
+			self += " --data " + word(dir)
+		}
+	}
 	fmt.Fprintf(e.out, `Refold %s serves on %s%s
 The record is in %s
 
@@ -128,6 +171,14 @@ Try next, in another terminal:
   curl %s%s/api/v1/sessions
 
 `, a.Config.Version, here, from, recordOf(a.Config), self, self, key, here)
+}
+
+// word is a text as one word of a shell's command line.
+func word(s string) string {
+	if s != "" && strings.Trim(s, "/.-_+=:@%,0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // recordOf says where a process keeps its record, without who it is there.

@@ -10,16 +10,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"refold/api"
+	"refold/domain"
 	"refold/domain/tenant"
 	"refold/infra/app"
 )
 
 // How patient a conversation is.
 const (
-	reconnects  = 5                // after the server has gone away
+	reconnects  = 5                // times that the stream breaks off
+	comesBack   = 5 * time.Second  // in which a server that went away may be started again
+	givesUp     = time.Minute      // after which nobody waits for it
 	lookAfter   = 5 * time.Second  // between looks at the server's health
 	quietAfter  = time.Second      // without a frame: what does the run wait for
 	troubleEnds = 12               // looks in a row that may find it unwell
@@ -33,7 +37,8 @@ type talk struct {
 	ask    Ask
 	bases  []string // ids of knowledge bases
 	config app.Config
-	link   *link
+	mu     sync.Mutex
+	link   *link // guarded by mu; see at
 	print  *printer
 	end    context.CancelCauseFunc // ends the stream
 	ctx    context.Context
@@ -58,17 +63,34 @@ func (t *talk) hold(question, dir string) error {
 			err = nil
 		}
 	}
-	if t.link.app != nil && !interrupted {
-		t.waitForOthers()
+	if l := t.at(); l.app != nil && !interrupted && !l.yielded.Load() {
+		t.waitForOthers(l.app)
 	}
-	return errors.Join(err, t.link.close())
+	return errors.Join(err, t.at().close())
+}
+
+// at is the server that the conversation is with.
+func (t *talk) at() *link {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.link
+}
+
+func (t *talk) goTo(l *link) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.link = l
 }
 
 // waitForOthers lets runs end that other command lines have asked this process
 // for.
-func (t *talk) waitForOthers() {
+func (t *talk) waitForOthers(a *app.App) {
+	own := ""
+	if t.print != nil {
+		own = t.print.run
+	}
 	told := false
-	for t.link.app.Runner.Active() > 0 && t.env.ctx.Err() == nil {
+	for a.Runner.Others(tenant.Name(t.cli.Tenant), own) > 0 && t.env.ctx.Err() == nil {
 		if !told {
 			told = true
 			fmt.Fprintln(t.err, "Another question is being answered by this process; it ends when that is done. Ctrl-C ends it now, and the next server goes on.")
@@ -90,21 +112,21 @@ func (t *talk) converse(question, dir string) error {
 		if len(title) > 60 {
 			title = title[:60]
 		}
-		if err := t.link.call(t.ctx, http.MethodPost, "/api/v1/sessions", map[string]string{"title": string(title)}, &s); err != nil {
+		if err := t.at().call(t.ctx, http.MethodPost, "/api/v1/sessions", map[string]string{"title": string(title)}, &s); err != nil {
 			return err
 		}
 		session, fresh = s.ID, true
 	}
-	res, err := t.link.request(t.ctx, http.MethodPost, "/api/v1/agent-chat/"+url.PathEscape(session), map[string]any{
+	res, err := t.at().request(t.ctx, http.MethodPost, "/api/v1/agent-chat/"+url.PathEscape(session), map[string]any{
 		"query": question, "agent_id": t.ask.Agent, "agent_enabled": true, "workspace": dir, "channel": "cli",
 		"knowledge_base_ids": t.bases})
 	if err != nil {
 		if fresh { // nothing was asked in it: leave nothing behind
-			err = errors.Join(err, t.link.call(t.ctx, http.MethodDelete, "/api/v1/sessions/"+url.PathEscape(session), nil, nil))
+			err = errors.Join(err, t.at().call(t.ctx, http.MethodDelete, "/api/v1/sessions/"+url.PathEscape(session), nil, nil))
 		}
 		return err
 	}
-	t.print = &printer{env: t.env, client: t.link.client, session: session, run: res.Header.Get("X-Refold-Run"), final: !terminal(t.out)}
+	t.print = &printer{env: t.env, client: func() *client { return t.at().client }, session: session, run: res.Header.Get("X-Refold-Run"), final: !terminal(t.out)}
 	done := make(chan struct{})
 	defer close(done)
 	go t.watch(done)
@@ -123,43 +145,62 @@ func (t *talk) converse(question, dir string) error {
 		if try == reconnects {
 			return fmt.Errorf("the stream broke off: %w; the run goes on when a server runs: refold serve, then refold replay %s", err, t.print.run)
 		}
-		if res, err = t.again(try); err != nil {
+		if res, err = t.again(); err != nil {
 			return err
 		}
 	}
 }
 
-// again finds another server after the stream broke off, or becomes it, and goes
-// on from the last frame.
-func (t *talk) again(try int) (*http.Response, error) {
-	var last error
-	for n := 0; n <= 3*(try+1); n++ {
-		if n > 0 || try > 0 {
-			select {
-			case <-time.After(300 * time.Millisecond):
-			case <-t.ctx.Done():
-				return nil, context.Cause(t.ctx)
+// again goes on from the last frame, at the server that runs now. One that went
+// away is often started again, so it has some time for that; then this process
+// takes the run over, unless it lacks the run's model.
+func (t *talk) again() (*http.Response, error) {
+	last := errors.New("none is there")
+	unable := false
+	for began := time.Now(); time.Since(began) < givesUp; {
+		l := t.at()
+		if l.app != nil && l.yielded.Load() {
+			_ = l.close() // it has been: the record is free now
+		}
+		if l.app == nil || l.yielded.Load() {
+			if l = t.find(t.config); l == nil && !unable && time.Since(began) >= comesBack {
+				l, last = t.takeOver()
+				unable = l == nil && errors.As(last, new(*domain.Rejection))
+				if unable {
+					fmt.Fprintln(t.err, "Waiting for the server that went away:", plainText(last.Error()))
+				}
 			}
 		}
-		if t.link.app == nil { // our own server is still here; another may be gone
-			l, err := t.connect(t.config)
-			if err != nil {
-				last = err
-				continue
+		if l != nil {
+			t.goTo(l)
+			res, err := l.resume(t.ctx, t.print.session, t.print.run, t.print.last)
+			if err == nil {
+				return res, nil
 			}
-			t.link = l
+			last = err
 		}
-		if t.link.app != nil {
-			t.link.app.Take(tenant.Name(t.cli.Tenant), t.print.session, t.print.run)
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-t.ctx.Done():
+			return nil, context.Cause(t.ctx)
 		}
-		t.print.client = t.link.client
-		res, err := t.link.resume(t.ctx, t.print.session, t.print.run, t.print.last)
-		if err == nil {
-			return res, nil
-		}
-		last = err
 	}
 	return nil, fmt.Errorf("the server went away and no other was found: %w; the run goes on when one runs: refold serve, then refold replay %s", last, t.print.run)
+}
+
+// takeOver makes this process the one that moves the run, until a server wants
+// to. It is refused with a domain.Rejection if it lacks the run's model.
+func (t *talk) takeOver() (*link, error) {
+	l, err := t.start(t.config, true)
+	if err != nil {
+		return nil, err
+	}
+	in := tenant.Name(t.cli.Tenant)
+	if err := l.app.CanMove(t.ctx, in, t.print.run); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	l.app.Take(in, t.print.session, t.print.run)
+	return l, nil
 }
 
 // resume opens a run's stream after a frame.
@@ -239,7 +280,7 @@ func (t *talk) waitsFor() string {
 	var row struct {
 		WaitsFor string `json:"waits_for"`
 	}
-	if err := t.link.call(ctx, http.MethodGet, "/api/v1/runs/"+url.PathEscape(t.print.run), nil, &row); err != nil {
+	if err := t.at().call(ctx, http.MethodGet, "/api/v1/runs/"+url.PathEscape(t.print.run), nil, &row); err != nil {
 		return ""
 	}
 	return row.WaitsFor
@@ -250,7 +291,7 @@ func (t *talk) waitsFor() string {
 func (t *talk) trouble() string {
 	ctx, cancel := context.WithTimeout(t.ctx, lookAfter)
 	defer cancel()
-	problems, err := t.link.problems(ctx)
+	problems, err := t.at().problems(ctx)
 	if err != nil {
 		return ""
 	}

@@ -9,6 +9,18 @@ import (
 	"refold/domain/event"
 )
 
+// InUseError says that another process may write the file. It is an
+// event.ErrUnavailable.
+type InUseError struct{ Path, Process string }
+
+// Error implements error.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("%v: the database %s is in use by process %s; stop that refold or name another file with --data", event.ErrUnavailable, e.Path, e.Process)
+}
+
+// Unwrap gives event.ErrUnavailable.
+func (e *InUseError) Unwrap() error { return event.ErrUnavailable }
+
 // acquire takes the right to write the database: an advisory lock on
 // "<path>.lock", which holds the owner's process id for people. The file stays
 // when the lock ends; deleting it would let two owners lock two files.
@@ -21,8 +33,7 @@ func acquire(path string) (*os.File, error) {
 		owner := make([]byte, 32)
 		n, _ := f.ReadAt(owner, 0)
 		f.Close()
-		return nil, fmt.Errorf("%w: the database %s is in use by process %s; stop that refold or name another file with --data",
-			event.ErrUnavailable, path, strings.TrimSpace(string(owner[:n])))
+		return nil, &InUseError{path, strings.TrimSpace(string(owner[:n]))}
 	}
 	err = f.Truncate(0)
 	if err == nil {
