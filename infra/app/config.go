@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -189,10 +192,8 @@ func (c *Config) readFile(path string) error {
 	if len(raw) > maxConfigFile {
 		return fmt.Errorf("configuration file %s is larger than 1 MiB", path)
 	}
-	var in file
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&in); err != nil {
+	in, err := decodeFile(raw)
+	if err != nil {
 		return fmt.Errorf("configuration file %s: %w", path, err)
 	}
 	set := func(to *string, from string) {
@@ -225,6 +226,50 @@ func (c *Config) readFile(path string) error {
 	}
 	c.Models = append(c.Models, in.Models...)
 	return nil
+}
+
+// decodeFile reads a configuration file; its errors say what to change, and where.
+func decodeFile(raw []byte) (in file, err error) {
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff")) // some editors write it
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(&in)
+	if err == nil && dec.More() {
+		err = errors.New("something follows the object; one JSON object is the whole file")
+	}
+	line := func(offset int64) int { return 1 + bytes.Count(raw[:min(offset, int64(len(raw)))], []byte("\n")) }
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("it ends too early, in line %d; one JSON object is expected, {} at least", line(int64(len(raw))))
+	case errors.As(err, &syntax):
+		err = fmt.Errorf("line %d: %w", line(syntax.Offset), err)
+	case errors.As(err, &kind):
+		what := "the file"
+		if kind.Field != "" {
+			what = strconv.Quote(kind.Field)
+		}
+		err = fmt.Errorf("line %d: %s must be %s, not %s", line(kind.Offset), what, jsonKind(kind.Type.Kind()), kind.Value)
+	case err != nil:
+		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return in, err
+}
+
+// jsonKind names what a field of the configuration file is.
+func jsonKind(k reflect.Kind) string {
+	switch k {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "a number"
 }
 
 // allowed reads AllowNet.

@@ -78,7 +78,7 @@ type env struct {
 	stop   func() // restores the default handling of signals
 	cli    *CLI
 	in     io.Reader
-	out    io.Writer
+	out    *output
 	err    io.Writer
 	exit   int
 	config app.Config
@@ -160,17 +160,20 @@ func Main(ctx context.Context, stop func(), args []string, in io.Reader, out, er
 		fmt.Fprintln(errOut, "refold:", err)
 		return ExitError
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help": // as other command lines have it
+		args = append(args[1:], "--help")
 	}
 	parsed, err := parser.Parse(args)
 	if code >= 0 { // --help has printed and asked to exit
 		return code
 	}
-	e := &env{ctx: ctx, stop: stop, cli: &c, in: in, out: out, err: errOut}
+	e := &env{ctx: ctx, stop: stop, cli: &c, in: in, out: &output{w: out}, err: errOut}
 	if err != nil {
 		if c.JSON = c.JSON || asksForJSON(args); !c.JSON {
-			err = fmt.Errorf("%w\nTry: refold --help", err)
+			err = fmt.Errorf("%w\nTry: refold %s--help", err, named(err))
 		}
 		return e.report(usage("%w", err))
 	}
@@ -185,7 +188,11 @@ func Main(ctx context.Context, stop func(), args []string, in io.Reader, out, er
 			return e.report(err)
 		}
 	}
-	if err := parsed.Run(e); err != nil {
+	err = parsed.Run(e)
+	if lost := e.out.problem(); lost != nil && (err == nil || errors.Is(err, e.out.err)) {
+		err = lost
+	}
+	if err != nil {
 		return e.report(err)
 	}
 	return e.exit
@@ -204,7 +211,7 @@ Examples:
 
 // report prints an error and gives the exit code.
 func (e *env) report(err error) int {
-	if e.cli.JSON {
+	if e.cli.JSON && e.out.err == nil {
 		e.line(map[string]any{"error": err.Error()})
 	} else {
 		fmt.Fprintln(e.err, "refold:", plainText(err.Error()))
@@ -215,6 +222,16 @@ func (e *env) report(err error) int {
 		return ExitUsage
 	}
 	return ExitError
+}
+
+// named is the command that a wrong command line has named, with a space; "" if it
+// has named none.
+func named(err error) string {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) || wrong.Context == nil || wrong.Context.Selected() == nil {
+		return ""
+	}
+	return wrong.Context.Selected().Path() + " "
 }
 
 // asksForJSON tells whether a command line that can't be parsed has --json.
@@ -241,7 +258,7 @@ func (e *env) line(v any) {
 	if err == nil {
 		err = e.raw(b.Bytes())
 	}
-	if err != nil {
+	if err != nil && e.out.err == nil { // what can't be written is said at the end
 		fmt.Fprintln(e.err, "refold: print:", err)
 		e.exit = ExitError
 	}
@@ -293,6 +310,9 @@ func (VersionOf) Run(e *env) error {
 
 // terminal tells whether a stream is one that a person looks at.
 func terminal(w any) bool {
+	if o, ok := w.(*output); ok {
+		w = o.w
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

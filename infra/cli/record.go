@@ -2,7 +2,10 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -14,6 +17,11 @@ import (
 
 // reading opens the record for reading, beside a running server if there is one.
 func (e *env) reading(f func(event.Store) error) error {
+	if e.config.Store == "" {
+		if _, err := os.Stat(app.DatabaseFile(e.config.Data)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no record in %s yet; refold serve begins one, or refold ask; --data names another directory", e.config.Data)
+		}
+	}
 	db, err := app.OpenDatabase(e.ctx, e.config, true)
 	if err != nil {
 		return err
@@ -69,14 +77,20 @@ func eventLine(r event.Raw) eventJSON {
 
 // Run prints events.
 func (v Events) Run(e *env) error {
+	if v.Limit < 0 {
+		return usage("--limit must be at least 1, or 0 for no limit")
+	}
 	return e.reading(func(s event.Store) error {
 		at, printed := event.Position(v.After), 0
 		f := event.Filter{Categories: v.Category}
 		for {
 			batch, upTo, err := s.Scan(e.ctx, at, f, 0)
 			if err != nil {
-				if v.Follow && e.ctx.Err() != nil {
+				switch {
+				case v.Follow && e.ctx.Err() != nil:
 					return nil // Ctrl-C is how following ends
+				case errors.Is(err, event.ErrInvalid) && string(at) == v.After:
+					return usage("--after %q is no position of this record; the field \"position\" of the events that are printed is one", v.After)
 				}
 				return err
 			}
@@ -84,7 +98,9 @@ func (v Events) Run(e *env) error {
 				if v.Only != "" && r.Stream.ID != v.Only && run.DeltaRun(r.Stream.ID) != v.Only {
 					continue
 				}
-				e.line(eventLine(r))
+				if e.line(eventLine(r)); e.out.err != nil {
+					return nil
+				}
 				if printed++; v.Limit > 0 && printed >= v.Limit {
 					return nil
 				}
@@ -93,7 +109,10 @@ func (v Events) Run(e *env) error {
 				at = upTo
 				continue
 			}
-			if !v.Follow {
+			switch {
+			case !v.Follow && printed == 0 && v.Only != "" && v.After == "":
+				return fmt.Errorf("nothing of a run %q is in %s; see: refold events --category run", v.Only, e.config.Data)
+			case !v.Follow:
 				return nil
 			}
 			if err := s.Wait(e.ctx, at); err != nil {
