@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -81,6 +82,9 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 			err = errors.Join(err, db.lock.Close())
 		}
 	}()
+	if err := create(path); err != nil {
+		return nil, err
+	}
 	if _, _, err = migrate(ctx, path); err != nil {
 		return nil, err
 	}
@@ -105,6 +109,19 @@ func resolve(path string) (string, error) {
 		return "", fmt.Errorf("%w: the directory of the database %s cannot be used (%v); create it first", event.ErrUnavailable, path, err)
 	}
 	return filepath.Join(dir, filepath.Base(abs)), nil
+}
+
+// create makes the file, if there is none, for this user alone: it holds
+// conversations.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return problem(path, "create", err)
+	}
+	return problem(path, "create", f.Close())
 }
 
 // Path is the file, absolute and without links.
@@ -160,13 +177,25 @@ func (db *DB) submit(ctx context.Context, j job) error {
 	return db.w.submit(ctx, j)
 }
 
+// private are the parameters by which the driver gives the files beside the
+// database the database's own rights.
+func private(path string) string { return "?modeof=" + escape(path) }
+
 // connect opens a connection with this package's settings. The file itself
 // keeps journal_mode.
 func connect(ctx context.Context, path string, flags sqlite3.OpenFlag) (*sqlite3.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	conn, err := sqlite3.OpenFlags(path, flags)
+	how := private
+	if flags == sqlite3.OPEN_READONLY && fixed(path) {
+		// SQLite would want to write beside the file before it reads it.
+		if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+			return nil, fmt.Errorf("%w: the database %s was not closed before it came to a medium that can't be written; copy it, and its -wal, to one that can", event.ErrUnavailable, path)
+		}
+		how = func(string) string { return "?immutable=1" }
+	}
+	conn, err := sqlite3.OpenFlags("file:"+escape(path)+how(path), flags|sqlite3.OPEN_URI)
 	if err != nil {
 		return nil, problem(path, "open", err)
 	}

@@ -113,7 +113,7 @@ func migrate(ctx context.Context, path string) (from, to int64, err error) {
 	if from > Latest {
 		return from, from, errNewer(path, from)
 	}
-	db, err := driver.Open("file:"+escape(path), func(c *sqlite3.Conn) error {
+	db, err := driver.Open("file:"+escape(path)+private(path), func(c *sqlite3.Conn) error {
 		if err := fts5.Register(c); err != nil {
 			return err
 		}
@@ -159,5 +159,5 @@ func errNewer(path string, v int64) error {
 
 // escape keeps a path whole inside a file: URI.
 func escape(path string) string {
-	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+	return strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23", "&", "%26").Replace(path)
 }
