@@ -254,24 +254,21 @@ func (e *env) line(v any) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	if err == nil {
-		err = e.raw(b.Bytes())
-	}
-	if err != nil && e.out.err == nil { // what can't be written is said at the end
+	if err := enc.Encode(v); err != nil {
 		fmt.Fprintln(e.err, "refold: print:", err)
 		e.exit = ExitError
+		return
 	}
+	e.raw(b.Bytes())
 }
 
 // raw prints a line of JSON. On a terminal, characters that would steer it are
 // escaped: they stand in strings only, so the value is the same.
-func (e *env) raw(line []byte) error {
+func (e *env) raw(line []byte) {
 	if terminal(e.out) {
 		line = escapeControls(line)
 	}
-	_, err := e.out.Write(line)
-	return err
+	_, _ = e.out.Write(line) // it remembers the error
 }
 
 func version() string {

@@ -53,9 +53,7 @@ func (p *printer) frame(f frame) error {
 		p.run = f.text("assistant_message_id")
 	}
 	if p.cli.JSON {
-		if err := p.raw(append(f.raw, '\n')); err != nil {
-			return fmt.Errorf("print: %w", err)
-		}
+		p.raw(append(f.raw, '\n'))
 	} else {
 		p.show(f)
 	}

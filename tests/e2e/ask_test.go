@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -180,6 +181,83 @@ func TestAskGoesOnWithoutItsServer(t *testing.T) {
 			t.Errorf("tenant %s: exit %d\n%s\n%s", tenant, code, rest, r.stderr)
 		}
 		close(gate)
+	}
+}
+
+// TestServerTakesTheRecord: a server can always be started again. A command line
+// that has taken a run over gives the record up to it; one that began with the
+// record is waited for; one that lacks the run's model does not take it.
+func TestServerTakesTheRecord(t *testing.T) {
+	serve := func(t *testing.T, l *lab) *running {
+		t.Helper()
+		return begin(t, "--data", l.s.Data, "--json", "serve", "--addr", "127.0.0.1:0", "--model-url", l.model.URL, "--model", "scripted")
+	}
+	ends := func(t *testing.T, server, ask *running, with string) {
+		t.Helper()
+		if rest, code := ask.wait(t); code != 0 || !strings.Contains(rest, with) {
+			t.Errorf("exit %d\n%s\n%s", code, rest, ask.stderr)
+		}
+		server.reads(t, `"url":`)
+		if _, code := server.interrupt(t); code != 0 {
+			t.Errorf("the server: exit %d\n%s", code, server.stderr)
+		}
+	}
+	t.Run("taken over", func(t *testing.T) {
+		t.Parallel()
+		gate := make(chan struct{})
+		l := newLab(t, nil, held(gate, []string{"One "}, nil), held(gate, []string{"Again "}, nil), say("Done."))
+		r := begin(t, "--data", l.s.Data, "ask", "--json", "--model-url", l.model.URL, "--model", "scripted", "q")
+		r.reads(t, `"content":"One "`)
+		l.p.kill(t)
+		r.reads(t, `"content":"Again "`) // the command line moves the run
+		ends(t, serve(t, l), r, `"content":"Done."`)
+		close(gate)
+	})
+	t.Run("begun with the record", func(t *testing.T) {
+		t.Parallel()
+		gate := make(chan struct{})
+		l := newLab(t, nil, held(gate, []string{"One "}, []string{"two."}))
+		if code := l.p.term(t); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		r := begin(t, "--data", l.s.Data, "ask", "--json", "--model-url", l.model.URL, "--model", "mine", "q")
+		r.reads(t, `"content":"One "`)
+		server := serve(t, l)
+		server.stderr.has(t, "waits for a command line")
+		close(gate)
+		ends(t, server, r, `"content":"two."`)
+	})
+	t.Run("without the model", func(t *testing.T) {
+		t.Parallel()
+		gate := make(chan struct{})
+		defer close(gate)
+		l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Done."))
+		r := begin(t, "--data", l.s.Data, "ask", "--json", "q")
+		r.reads(t, `"content":"One "`)
+		l.p.kill(t)
+		r.stderr.has(t, `Waiting for the server that went away: its run needs the model "scripted"`)
+		ends(t, serve(t, l), r, `"content":"Done."`)
+	})
+}
+
+// TestOutputCannotBeWritten: an answer, or the only copy of a key, that does not
+// get out is said, and never exit 0.
+func TestOutputCannotBeWritten(t *testing.T) {
+	l := newLab(t, nil, say("Hello."))
+	for _, args := range [][]string{{"ask", "q"}, {"ask", "--json", "q"}, {"keys", "create", "x", "--can", "chat"}, {"events"}, {"tenants"}, {"version"}, {"--json", "version"}} {
+		l.model.Push(say("Hello."))
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(guarded(t), refoldBinary, append([]string{"--data", l.s.Data}, args...)...)
+		var said strings.Builder
+		cmd.Stdout, cmd.Stderr = full, &said
+		err = cmd.Run()
+		full.Close()
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || strings.Count(said.String(), "standard output can't be written") != 1 || !strings.Contains(said.String(), "no space left") {
+			t.Errorf("%v: %v\n%s", args, err, said.String())
+		}
 	}
 }
 

@@ -57,7 +57,8 @@ func TestErrorsOfTheCommandLine(t *testing.T) {
 		return path
 	}
 	for text, part := range map[string]string{
-		`{"adr":"x"}`: "unknown field", `{`: "configuration file", `{"default_model":"x"}`: "is not configured", `{"fallback_models":["x"]}`: "is not configured",
+		`{"adr":"x"}`: "unknown field", `{`: "ends too early, in line 1", "": "ends too early", `[]`: "the file must be an object", "\ufeff{\n\"addr\": 7}": `line 2: "addr" must be a text, not number`,
+		`{"models":{}}`: `"models" must be a list`, "{\n,}": "line 2", `{} {}`: "something follows", `{"default_model":"x"}`: "is not configured", `{"fallback_models":["x"]}`: "is not configured",
 		`{"addr":"0.0.0.0:0"}`: "refusing to listen", `{"api_key":"short"}`: "at least 16 characters", `{"roots":["/no/such/folder"]}`: "no folder",
 		`{"chat_rate":"fast"}`: "20/s", `{"store":"mysql://x"}`: "postgres://", `{"models":[{"name":"a","base_url":"nowhere"}]}`: "http",
 		`{"models":[{"name":"a","api_key_env":"REFOLD_E2E_NOT_SET"}]}`: "REFOLD_E2E_NOT_SET", `{"models":[{"name":"a"},{"name":"a"}]}`: "two models", `{"models":[{"name":"a","context_tokens":5}]}`: "too small",
@@ -72,6 +73,19 @@ func TestErrorsOfTheCommandLine(t *testing.T) {
 		if r.code != 2 || r.stderr != "" || decode(t, r.stdout)["error"] == "" {
 			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
 		}
+	}
+	for args, part := range map[string]string{"events --after 3": `--after "3" is no position`, "events --limit=-1": "--limit", "ask --nope q": "Try: refold ask --help", "nope": "Try: refold --help"} {
+		if r := refold(t, append([]string{"--data", data}, strings.Fields(args)...)...); r.code != 2 || !strings.Contains(r.stderr, part) || r.stdout != "" {
+			t.Errorf("%s: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	for _, c := range []struct{ data, args, part string }{{data, "events --run nope", `nothing of a run "nope"`}, {filepath.Join(dir, "nothing"), "events", "there is no record"}, {filepath.Join(dir, "nothing"), "replay x", "there is no record"}} {
+		if r := refold(t, append([]string{"--data", c.data}, strings.Fields(c.args)...)...); r.code != 1 || !strings.Contains(r.stderr, c.part) || r.stdout != "" {
+			t.Errorf("%s: exit %d\n%s%s", c.args, r.code, r.stdout, r.stderr)
+		}
+	}
+	if help, same := refold(t, "help", "ask"), refold(t, "ask", "--help"); help.code != 0 || help.stdout != same.stdout {
+		t.Errorf("refold help ask: exit %d\n%s%s", help.code, help.stdout, help.stderr)
 	}
 	if r := refold(t, "--data", data, "ask", "--nope", "--", "--json"); r.code != 2 || !strings.HasPrefix(r.stderr, "refold: ") || r.stdout != "" {
 		t.Errorf("a question that is --json: exit %d\n%s%s", r.code, r.stdout, r.stderr)

@@ -148,14 +148,41 @@ func tail(s string, n int) string {
 
 // lockedBuffer is a buffer that a process writes and a test reads.
 type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+	mu   sync.Mutex
+	b    bytes.Buffer
+	more chan struct{} // closed by the next write; nil if nobody waits for it
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.more != nil {
+		close(b.more)
+		b.more = nil
+	}
 	return b.b.Write(p)
+}
+
+// has waits until the buffer has a text.
+func (b *lockedBuffer) has(t testing.TB, text string) {
+	t.Helper()
+	ctx := guarded(t)
+	for {
+		b.mu.Lock()
+		if b.more == nil {
+			b.more = make(chan struct{})
+		}
+		found, more := strings.Contains(b.b.String(), text), b.more
+		b.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			t.Fatalf("nobody said %q: %s", text, b)
+		}
+	}
 }
 
 func (b *lockedBuffer) String() string {
