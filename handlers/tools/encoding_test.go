@@ -2,12 +2,15 @@ package tools
 
 import (
 	"bytes"
+	binary32 "encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf16"
+
+	"refold/infra/parse/charset"
 )
 
 // utf16Of is text in UTF-16 with its mark.
@@ -26,52 +29,72 @@ func utf16Of(text string, big bool) string {
 const gbkText = "\xb3\xf6\xb2\xee\xb1\xa8\xcf\xfa\xb5\xa5\xb9\xe6\xb6\xa8 alpha\r\n\xc4\xea\xbc\xd9\xca\xae\xcc\xec\xa1\xa3\n" // 出差报销单规定, 年假十天。
 
 func TestEncodings(t *testing.T) {
-	long := strings.Repeat("alpha 😀 年假\r\n", 3000)
+	wide := func(order binary32.ByteOrder) string {
+		var b []byte
+		for _, c := range "alpha 年假\n" {
+			b = append(b, 0, 0, 0, 0)
+			order.PutUint32(b[len(b)-4:], uint32(c))
+		}
+		return string(b)
+	}
 	dir := tree(t, map[string]string{
-		"gbk.txt": gbkText, "le.txt": utf16Of("alpha 年假\r\n😀 two\r\n", false), "be.txt": utf16Of("alpha 年假\r\n😀 two\r\n", true),
-		"long.txt": utf16Of(long, false), "utf8.txt": "alpha 年假十天。\n", "latin.txt": "alpha caf\xe9 cr\xe8me br\xfbl\xe9e\n", "thirtytwo.txt": "\xff\xfe\x00\x00a\x00\x00\x00",
+		"gbk.txt": gbkText, "late.txt": strings.Repeat("nothing here\n", sniff/10) + gbkText,
+		"le.txt": utf16Of("alpha 年假\r\n😀 two\r\n", false), "be.txt": utf16Of("alpha 年假\r\n😀 two\r\n", true),
+		"bare.txt": utf16Of("alpha without a mark\n", false)[2:], "thirtytwo.txt": "\xff\xfe\x00\x00" + wide(binary32.LittleEndian),
+		"utf8.txt": "\xef\xbb\xbfalpha 年假十天。\n", "latin.txt": "alpha caf\xe9 cr\xe8me br\xfbl\xe9e\n",
+		"cyrillic.txt": "alpha \xcf\xf0\xe8\xe2\xe5\xf2, \xec\xe8\xf0\n", "broken.txt": "alpha 年假十天。\xff\n", "program.bin": "alpha\x00\x01\x02\xff",
 	})
-	list := in(t, dir, ListFiles{}, `{}`)
-	if want := "gbk.txt\t33\t(text in GBK/GB18030, not UTF-8: cannot be read)\n"; !strings.Contains(list.Output, want) || strings.Count(list.Output, "not UTF-8") != 2 ||
-		!strings.Contains(string(list.Data), `{"path":"gbk.txt","size":33,"encoding":"GBK/GB18030"}`) {
-		t.Errorf("%s %s", list.Output, list.Data)
+	grep, read := GrepFiles{Decode: charset.Decode}, ReadFile{Decode: charset.Decode}
+	got := in(t, dir, grep, `{"pattern":"^alpha .*(?:年假|caf|mark|\uFFFD)|出差报销单规定"}`)
+	late := strconv.Itoa(sniff/10 + 1)
+	if want := "bare.txt:1: alpha without a mark\nbe.txt:1: alpha 年假\nbroken.txt:1: alpha 年假十天。\uFFFD\n" +
+		"cyrillic.txt:1: alpha \uFFFD, \uFFFD\ngbk.txt:1: 出差报销单规定 alpha\nlate.txt:" + late + ": 出差报销单规定 alpha\nlatin.txt:1: alpha café crème brûlée\n" +
+		"le.txt:1: alpha 年假\nthirtytwo.txt:1: alpha 年假\nutf8.txt:1: alpha 年假十天。\n" +
+		"[10 matches in 10 files; 1 files left out as binary; 1 files in an encoding that cannot be told, so only their ASCII was searched: cyrillic.txt]"; got.Output != want {
+		t.Errorf("%q\n%q", got.Output, want)
 	}
-	if got := in(t, dir, ReadFile{}, `{"path":"gbk.txt"}`); !strings.Contains(got.Error, "GBK/GB18030") {
-		t.Errorf("%+v", got)
-	}
-	for _, name := range []string{"le.txt", "be.txt"} {
-		got := in(t, dir, ReadFile{}, `{"path":"`+name+`"}`)
-		if want := name + " (lines 1-2 of 2)\n   1| alpha 年假\n   2| 😀 two"; got.Output != want {
+	for name, want := range map[string]string{
+		"gbk.txt":      "gbk.txt (lines 1-2 of 2)\n   1| 出差报销单规定 alpha\n   2| 年假十天。\n[the text was read as gb18030]",
+		"le.txt":       "le.txt (lines 1-2 of 2)\n   1| alpha 年假\n   2| 😀 two\n[the text was read as utf-16le]",
+		"be.txt":       "be.txt (lines 1-2 of 2)\n   1| alpha 年假\n   2| 😀 two\n[the text was read as utf-16be]",
+		"utf8.txt":     "utf8.txt (lines 1-1 of 1)\n   1| alpha 年假十天。",
+		"broken.txt":   "broken.txt (lines 1-1 of 1)\n   1| alpha 年假十天。\uFFFD",
+		"cyrillic.txt": "cyrillic.txt (lines 1-1 of 1)\n   1| alpha \uFFFD, \uFFFD\n[the encoding of this text cannot be told: of what is not ASCII \uFFFD is shown]",
+	} {
+		if got := in(t, dir, read, `{"path":"`+name+`"}`); got.Output != want {
 			t.Errorf("%q %s", got.Output, got.Error)
 		}
 	}
-	got := in(t, dir, GrepFiles{}, `{"pattern":"alpha 年假|caf"}`)
-	if want := "be.txt:1: alpha 年假\nlatin.txt:1: alpha caf\uFFFD cr\uFFFDme br\uFFFDl\uFFFDe\nle.txt:1: alpha 年假\nutf8.txt:1: alpha 年假十天。\n" +
-		"[4 matches in 4 files; 2 files left out because their text is not UTF-8: gbk.txt (GBK/GB18030), thirtytwo.txt (UTF-32)]"; got.Output != want {
-		t.Errorf("%q", got.Output)
+	if got := in(t, dir, read, `{"path":"program.bin"}`); !strings.Contains(got.Error, "is a binary file of 9 bytes") {
+		t.Errorf("%+v", got)
 	}
-	if got := in(t, dir, ReadFile{}, `{"path":"long.txt","offset":3000}`); !strings.HasSuffix(got.Output, "3000| alpha 😀 年假") {
-		t.Errorf("%q", got.Output)
-	}
-	if got, err := io.ReadAll(newUTF16Reader(strings.NewReader(utf16Of(long, true)), utf16BE)); err != nil || string(got) != long {
-		t.Errorf("%v: %d bytes", err, len(got))
-	}
-	for raw, want := range map[string]string{"\xff\xfe": "", "\xff\xfea": "\uFFFD", "\xff\xfe\x3d\xd8a\x00": "\uFFFDa", "\xff\xfe\x3d\xd8": "\uFFFD"} {
-		if got, err := io.ReadAll(newUTF16Reader(strings.NewReader(raw), utf16LE)); err != nil || string(got) != want {
-			t.Errorf("%q: %q %v", raw, got, err)
-		}
+	// Without a decoder nothing is guessed.
+	if got := in(t, dir, GrepFiles{}, `{"pattern":"alpha","path":"gbk.txt"}`); !strings.Contains(got.Output, "cannot be told, so only their ASCII was searched: gbk.txt") {
+		t.Errorf("%+v", got)
 	}
 }
 
-// A character that is cut where looking ends does not change the encoding.
-func TestEncodingOfCutText(t *testing.T) {
-	for cut := range 4 {
-		if got := encodingOf([]byte(strings.Repeat("a", cut) + strings.Repeat("年假", sniff))); got != "" {
-			t.Errorf("%d: %s", cut, got)
+// A file that is too large to be held is read as a stream, in its encoding.
+func TestEncodingsOfLargeFiles(t *testing.T) {
+	const lines = 400_000
+	text := strings.Repeat("alpha beta gamma delta\n", lines)
+	dir := tree(t, map[string]string{
+		"ascii.txt": text + "年假\n", "wide.txt": utf16Of(text[:len(text)/2]+"年假\n", false), "gbk.txt": strings.Repeat(gbkText, lines),
+		"cyrillic.txt": strings.Repeat("alpha \xcf\xf0\xe8\xe2\xe5\xf2, \xec\xe8\xf0\n", lines*2), "program.bin": strings.Repeat("\x00\xfe\x01", lines*8),
+	})
+	for name, want := range map[string][2]string{
+		"ascii.txt":    {"400001| 年假", ""},
+		"wide.txt":     {"200001| 年假", "[the text was read as utf-16le]"},
+		"gbk.txt":      {"800000| 年假十天。", "[the text was read as gb18030]"},
+		"cyrillic.txt": {"800000| alpha \uFFFD", "[the encoding of this text cannot be told"},
+	} {
+		line, _, _ := strings.Cut(want[0], "|")
+		if got := in(t, dir, ReadFile{Decode: charset.Decode}, `{"path":"`+name+`","offset":`+line+`}`); !strings.Contains(got.Output, want[0]) || !strings.Contains(got.Output, want[1]) {
+			t.Errorf("%s: %q %s", name, got.Output, got.Error)
 		}
-		if got := encodingOf([]byte(strings.Repeat("a", cut) + strings.Repeat(gbkText, sniff))); got != gbk {
-			t.Errorf("%d: %q", cut, got)
-		}
+	}
+	if got := in(t, dir, ReadFile{Decode: charset.Decode}, `{"path":"program.bin"}`); !strings.Contains(got.Error, "is a binary file") {
+		t.Errorf("%+v", got)
 	}
 }
 

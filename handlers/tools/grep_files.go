@@ -18,8 +18,9 @@ import (
 // GrepFilesName is the name of the tool that searches the workspace.
 const GrepFilesName = "grep_files"
 
-// GrepFiles searches the files of the run's workspace, line by line.
-type GrepFiles struct{}
+// GrepFiles searches the files of the run's workspace, line by line. Without a
+// decoder, of text that is not UTF-8 only the ASCII is found.
+type GrepFiles struct{ Decode Decoder }
 
 var grepFilesDefinition = tool.Definition{
 	Name:  GrepFilesName,
@@ -56,7 +57,7 @@ type fileMatches struct {
 }
 
 // Run implements tool.Tool.
-func (GrepFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (t GrepFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	in := struct {
 		Pattern string `json:"pattern"`
 		Path    string `json:"path"`
@@ -89,7 +90,7 @@ func (GrepFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Failed(w.explain(ctx, start, err)), nil
 	}
 	f.Close()
-	g := grep{workspace: w, ctx: ctx, pattern: pattern, max: min(max(in.Max, 1), 200), around: min(max(in.Context, 0), 3),
+	g := grep{workspace: w, decode: t.Decode, ctx: ctx, pattern: pattern, max: min(max(in.Max, 1), 200), around: min(max(in.Context, 0), 3),
 		data: fileMatches{DisplayType: "file_matches", Pattern: in.Pattern, Path: shown(start), Files: []matchedFile{}}}
 	x := walker{workspace: w, ctx: ctx}
 	visit := func(name string, info fs.FileInfo) error {
@@ -118,12 +119,13 @@ func (GrepFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 
 type grep struct {
 	*workspace
+	decode                 Decoder
 	ctx                    context.Context
 	pattern                *regexp.Regexp
 	max, around            int
 	scanned                int64
 	binary, large, refused int
-	foreign                []string // text that is not UTF-8
+	unknown                []string // text in an encoding that cannot be told
 	notes                  []string
 	data                   fileMatches
 	out                    strings.Builder
@@ -140,8 +142,8 @@ func (g *grep) summary() string {
 			g.note("%d files left out as %s", n.count, n.what)
 		}
 	}
-	if n := len(g.foreign); n > 0 {
-		g.note("%d files left out because their text is not UTF-8: %s", n, strings.Join(g.foreign[:min(n, 3)], ", "))
+	if n := len(g.unknown); n > 0 {
+		g.note("%d files in an encoding that cannot be told, so only their ASCII was searched: %s", n, strings.Join(g.unknown[:min(n, 3)], ", "))
 	}
 	fmt.Fprintf(&g.out, "[%d matches in %d files", g.data.Matches, g.data.FileCount)
 	for _, n := range g.notes {
@@ -175,20 +177,15 @@ func (g *grep) file(name string, info fs.FileInfo) error {
 		g.large++
 		return nil
 	}
-	switch encoding := encodingOf(content); {
-	case unreadable(encoding):
-		g.foreign = append(g.foreign, fmt.Sprintf("%s (%s)", shown(name), encoding))
-		return nil
-	case encoding != "":
-		if content, err = io.ReadAll(newUTF16Reader(bytes.NewReader(content), encoding)); err != nil {
-			g.refused++
-			return nil
-		}
-	case binary(content):
+	text, _, how := g.decode.text(content)
+	switch how {
+	case noText:
 		g.binary++
 		return nil
+	case unknownText:
+		g.unknown = append(g.unknown, shown(name))
 	}
-	if err := g.lines(name, bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))); err != nil {
+	if err := g.lines(name, text); err != nil {
 		return err
 	}
 	if g.scanned > maxScan {

@@ -36,8 +36,6 @@ func (ListFiles) Definition() tool.Definition { return listFilesDefinition }
 type listedFile struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
-	// Encoding is that of text which the tools cannot read.
-	Encoding string `json:"encoding,omitempty"`
 }
 
 type fileList struct {
@@ -95,13 +93,9 @@ func (ListFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 			return nil
 		}
 		data.Count++
-		file := listedFile{shown(name), info.Size(), w.foreign(name)}
+		file := listedFile{shown(name), info.Size()}
 		data.Files = append(data.Files, file)
-		fmt.Fprintf(&out, "%s\t%d", file.Path, file.Size)
-		if file.Encoding != "" {
-			fmt.Fprintf(&out, "\t(text in %s, not UTF-8: cannot be read)", file.Encoding)
-		}
-		out.WriteByte('\n')
+		fmt.Fprintf(&out, "%s\t%d\n", file.Path, file.Size)
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
@@ -120,19 +114,4 @@ func (ListFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	out.WriteString("]")
 	return answer(out.String(), data)
-}
-
-// foreign names the encoding of a file of text that cannot be read.
-func (w *workspace) foreign(name string) string {
-	f, _, err := w.open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	head := make([]byte, sniff)
-	n, _ := io.ReadFull(f, head)
-	if encoding := encodingOf(head[:n]); unreadable(encoding) {
-		return encoding
-	}
-	return ""
 }

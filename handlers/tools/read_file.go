@@ -21,8 +21,8 @@ const ReadFileName = "read_file"
 const pageRunes = tool.DefaultOutput - 1000
 
 // ReadFile shows lines of a file of the run's workspace. Files of any size are
-// read as a stream.
-type ReadFile struct{}
+// read, large ones as a stream. Without a decoder all is read as UTF-8.
+type ReadFile struct{ Decode Decoder }
 
 var readFileDefinition = tool.Definition{
 	Name:  ReadFileName,
@@ -50,7 +50,7 @@ type fileContent struct {
 }
 
 // Run implements tool.Tool.
-func (ReadFile) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
+func (t ReadFile) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	in := struct {
 		Path   string `json:"path"`
 		Offset int    `json:"offset"`
@@ -78,26 +78,14 @@ func (ReadFile) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Failed(fmt.Sprintf("%q is a directory: list it, or give a file in it.", name)), nil
 	}
 	p := page{from: in.Offset, limit: in.Limit}
-	r := bufio.NewReaderSize(f, 64<<10)
-	head, err := r.Peek(sniff)
-	if err != nil && !isEOF(err) {
+	r, encoding, how, err := t.Decode.open(ctx, f)
+	if err != nil {
 		return tool.Result{}, fmt.Errorf("read a file of the workspace: %w", err)
 	}
-	encoding := encodingOf(head)
-	switch {
-	case unreadable(encoding):
-		return tool.Failed(fmt.Sprintf("%q is text in %s, not in UTF-8, and cannot be read here. Whoever owns it can convert it to UTF-8 first.", name, encoding)), nil
-	case encoding != "":
-		r = bufio.NewReaderSize(newUTF16Reader(r, encoding), 64<<10)
-		head = nil
-	}
-	if binary(head) {
+	if how == noText {
 		return tool.Failed(fmt.Sprintf("%q is a binary file of %d bytes: its content is not text.", name, info.Size())), nil
 	}
-	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
-		_, _ = r.Discard(3)
-	}
-	if err := p.read(ctx, r); err != nil {
+	if err := p.read(ctx, bufio.NewReaderSize(r, 64<<10)); err != nil {
 		return tool.Result{}, fmt.Errorf("read a file of the workspace: %w", err)
 	}
 	total := strconv.Itoa(p.total)
@@ -120,6 +108,12 @@ func (ReadFile) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	if data.End < p.total {
 		fmt.Fprintf(&out, "\n[more lines follow: go on with offset %d]", data.End+1)
+	}
+	switch how {
+	case decodedText:
+		fmt.Fprintf(&out, "\n[the text was read as %s]", encoding)
+	case unknownText:
+		out.WriteString("\n[the encoding of this text cannot be told: of what is not ASCII \uFFFD is shown]")
 	}
 	return answer(out.String(), data)
 }

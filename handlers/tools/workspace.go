@@ -1,13 +1,9 @@
 package tools
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	binary16 "encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -16,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"refold/domain/tool"
 )
@@ -274,130 +268,3 @@ func shown(name string) string {
 		return c
 	}, strings.ToValidUTF8(name, "\uFFFD"))
 }
-
-const (
-	gbk     = "GBK/GB18030"
-	utf16LE = "UTF-16LE"
-	utf16BE = "UTF-16BE"
-)
-
-// encodingOf names the encoding of text that is not UTF-8, as far as its
-// beginning tells; "" for UTF-8, for what is not text, and for what is unknown.
-func encodingOf(head []byte) string {
-	head = head[:min(len(head), sniff)]
-	switch {
-	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")), bytes.HasPrefix(head, []byte("\x00\x00\xfe\xff")):
-		return "UTF-32"
-	case bytes.HasPrefix(head, []byte("\xff\xfe")):
-		return utf16LE
-	case bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return utf16BE
-	case binary(head):
-		return ""
-	}
-	pairs, common := 0, 0
-	for i := 0; i < len(head); {
-		switch b := head[i]; {
-		case b < 0x80:
-			i++
-		case b == 0x80 || b == 0xFF:
-			return ""
-		case i+1 >= len(head): // cut
-			i++
-		case head[i+1] >= 0x30 && head[i+1] <= 0x39: // four bytes
-			i += 4
-			pairs++
-		case head[i+1] < 0x40 || head[i+1] == 0x7F || head[i+1] == 0xFF:
-			return ""
-		default:
-			pairs++
-			// Where the common characters and the punctuation lie.
-			if head[i+1] >= 0xA1 && (b >= 0xB0 && b <= 0xF7 || b >= 0xA1 && b <= 0xA3) {
-				common++
-			}
-			i += 2
-		}
-	}
-	if pairs < 2 || common*10 < pairs*7 || validStart(head) {
-		return ""
-	}
-	return gbk
-}
-
-// validStart tells whether head is UTF-8, but for a character cut at its end.
-func validStart(head []byte) bool {
-	for range utf8.UTFMax - 1 {
-		if utf8.Valid(head) {
-			return true
-		}
-		if len(head) == 0 || len(head) < sniff-utf8.UTFMax {
-			return false
-		}
-		head = head[:len(head)-1]
-	}
-	return utf8.Valid(head)
-}
-
-// unreadable tells of text in that encoding that the tools do not read it.
-func unreadable(encoding string) bool { return encoding == gbk || encoding == "UTF-32" }
-
-// utf16Reader turns UTF-16 that begins with its byte order mark into UTF-8.
-type utf16Reader struct {
-	r     *bufio.Reader
-	order binary16.ByteOrder
-	out   []byte
-	err   error
-}
-
-func newUTF16Reader(r io.Reader, encoding string) io.Reader {
-	u := &utf16Reader{r: bufio.NewReader(r), order: binary16.LittleEndian}
-	if encoding == utf16BE {
-		u.order = binary16.BigEndian
-	}
-	_, _ = u.r.Discard(2)
-	return u
-}
-
-// Read implements io.Reader.
-func (u *utf16Reader) Read(p []byte) (int, error) {
-	for len(u.out) == 0 {
-		if u.err != nil {
-			return 0, u.err
-		}
-		u.fill()
-	}
-	n := copy(p, u.out)
-	u.out = u.out[n:]
-	return n, nil
-}
-
-// fill decodes some characters. Halves that stand alone become U+FFFD, as does
-// an odd byte at the end.
-func (u *utf16Reader) fill() {
-	u.out = u.out[:0]
-	for len(u.out) < 4<<10 {
-		pair, err := u.r.Peek(4)
-		if len(pair) < 2 {
-			if len(pair) == 1 {
-				u.out = utf8.AppendRune(u.out, utf8.RuneError)
-			}
-			u.err = err
-			return
-		}
-		c := rune(u.order.Uint16(pair))
-		size := 2
-		if utf16.IsSurrogate(c) {
-			low := rune(0)
-			if len(pair) == 4 {
-				low = rune(u.order.Uint16(pair[2:]))
-			}
-			if c = utf16.DecodeRune(c, low); c != utf8.RuneError {
-				size = 4
-			}
-		}
-		_, _ = u.r.Discard(size)
-		u.out = utf8.AppendRune(u.out, c)
-	}
-}
-
-func binary(head []byte) bool { return bytes.IndexByte(head[:min(len(head), sniff)], 0) >= 0 }

@@ -31,6 +31,7 @@ import (
 	"refold/infra/jsonschema"
 	"refold/infra/metrics"
 	"refold/infra/parse"
+	"refold/infra/parse/charset"
 	"refold/infra/tiktoken"
 	"refold/infra/web"
 	"refold/infra/websearch"
@@ -122,7 +123,7 @@ func (a *App) assemble(m *models) error {
 	}
 	cat.scopes = &scopes{a.shelves, a.fresh}
 	builtin := []tool.Tool{tools.Thinking{}, tools.TodoWrite{}, &tools.ReadToolResult{Results: a.Runner},
-		tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
+		tools.ListFiles{}, tools.GrepFiles{Decode: charset.Decode}, tools.ReadFile{Decode: charset.Decode}}
 	for _, t := range slices.Concat(builtin, a.knowledgeTools(m), c.Tools) {
 		if err := registry.Register(t); err != nil {
 			return err

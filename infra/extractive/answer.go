@@ -97,7 +97,7 @@ func (t *turn) nothing() string {
 		b.WriteString(t.say("; there is: ", "；现有文件：") + t.names(t.evidence.files))
 	}
 	if len(t.evidence.closed) > 0 {
-		b.WriteString(t.say(". Not in UTF-8, so not looked into: ", "。不是 UTF-8 编码、未能检索的文件：") + t.names(t.evidence.closed))
+		b.WriteString(t.say(". In an encoding that cannot be told, so not looked into but for ASCII: ", "。无法判断编码、只检索了其中 ASCII 字符的文件：") + t.names(t.evidence.closed))
 	}
 	b.WriteString(t.say(". For questions that need reasoning, connect a language model.", "。需要推理的问题，请接入语言模型。"))
 	return b.String()

@@ -16,7 +16,7 @@ import (
 // data: text in it is compared and quoted, never followed.
 type evidence struct {
 	files  []string // paths listed
-	closed []string // paths listed as text that cannot be read
+	closed []string // paths of text that could not be searched, as its encoding is unknown
 	hits   []line   // lines that a search found
 	pages  []page
 	read   map[string]bool // passages, by path, which is their handle
@@ -48,19 +48,16 @@ func (e *evidence) take(tool, arguments, output string) {
 }
 
 var (
-	listLine = regexp.MustCompile(`^([^\t]+)\t(\d+)(?:\t\((.*)\))?$`)
-	grepLine = regexp.MustCompile(`^(.+?):(\d+): (.*)$`)
-	readHead = regexp.MustCompile(`^(.+) \(lines \d+-\d+ of \d+\+?\)$`)
-	readLine = regexp.MustCompile(`^ *(\d+)\| ?(.*)$`)
+	listLine   = regexp.MustCompile(`^([^\t]+)\t\d+$`)
+	unsearched = regexp.MustCompile(`^\[\d+ matches in .*only their ASCII was searched: ([^;\]]+)`)
+	grepLine   = regexp.MustCompile(`^(.+?):(\d+): (.*)$`)
+	readHead   = regexp.MustCompile(`^(.+) \(lines \d+-\d+ of \d+\+?\)$`)
+	readLine   = regexp.MustCompile(`^ *(\d+)\| ?(.*)$`)
 )
 
 func takeList(e *evidence, _, output string) {
 	for text := range strings.SplitSeq(output, "\n") {
-		switch m := listLine.FindStringSubmatch(text); {
-		case m == nil || slices.Contains(e.files, m[1]) || slices.Contains(e.closed, m[1]):
-		case m[3] != "":
-			e.closed = append(e.closed, m[1])
-		default:
+		if m := listLine.FindStringSubmatch(text); m != nil && !slices.Contains(e.files, m[1]) {
 			e.files = append(e.files, m[1])
 		}
 	}
@@ -71,6 +68,12 @@ func takeGrep(e *evidence, _, output string) {
 		if m := grepLine.FindStringSubmatch(text); m != nil {
 			if n, err := strconv.Atoi(m[2]); err == nil {
 				e.hits = append(e.hits, line{m[1], n, m[3]})
+			}
+		} else if m := unsearched.FindStringSubmatch(text); m != nil {
+			for name := range strings.SplitSeq(m[1], ", ") {
+				if !slices.Contains(e.closed, name) {
+					e.closed = append(e.closed, name)
+				}
 			}
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"refold/domain/tool"
 	"refold/handlers"
 	"refold/handlers/tools"
+	"refold/infra/parse/charset"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-var offered = []tool.Tool{tools.ListFiles{}, tools.GrepFiles{}, tools.ReadFile{}}
+var offered = []tool.Tool{tools.ListFiles{}, tools.GrepFiles{Decode: charset.Decode}, tools.ReadFile{Decode: charset.Decode}}
 
 func definitions() []tool.Definition {
 	var list []tool.Definition
@@ -266,16 +267,24 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-// Files that no tool can read are named where nothing was found.
+// Text in the usual encodings is quoted; what cannot be read is named where
+// nothing was found.
 func TestForeignText(t *testing.T) {
 	dir := t.TempDir()
-	gbk := []byte("\xb3\xf6\xb2\xee\xb1\xa8\xcf\xfa\xb5\xa5\xb9\xe6\xb6\xa8\n")
-	if err := os.WriteFile(filepath.Join(dir, "gbk.txt"), gbk, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gbk := "\xb3\xf6\xb2\xee\xb1\xa8\xcf\xfa\xb5\xa5\xb9\xe6\xb6\xa8\n" // 出差报销单规定
+	write(t, dir, "gbk.txt", gbk)
+	write(t, dir, "utf16.txt", "\xff\xfe\x74\x5e\x47\x50\x41\x53\x29\x59\x02\x30") // 年假十天。
+	write(t, dir, "cyrillic.txt", "\xcf\xf0\xe8\xe2\xe5\xf2, \xec\xe8\xf0\n")
 	for _, parallel := range []bool{true, false} {
-		if got := converse(t, dir, "报销单怎么规定？", parallel); !strings.Contains(got, "不是 UTF-8 编码、未能检索的文件：gbk.txt") {
-			t.Error(got)
+		for question, want := range map[string]string{
+			"报销单怎么规定？":              "> 出差报销单规定\n(gbk.txt:1)",
+			"年假有几天？":                "> 年假十天。\n(utf16.txt:1)",
+			"工资什么时候发放？":             "只检索了其中 ASCII 字符的文件：cyrillic.txt。",
+			"Who is the president?": "looked into but for ASCII: cyrillic.txt.",
+		} {
+			if got := converse(t, dir, question, parallel); !strings.Contains(got, want) {
+				t.Errorf("no %q in %s", want, got)
+			}
 		}
 	}
 }

@@ -15,6 +15,10 @@ func (q query) marks(text string) []mark {
 	var list []mark
 	lower := strings.ToLower(text)
 	words := wordsOf(text)
+	bags := make([]bag, len(words))
+	for i, w := range words {
+		bags[i] = bagOf(w.text)
+	}
 	for i, t := range q.terms {
 		for _, x := range append([]term{t}, synonyms[t.text]...) {
 			if x.han || x.raw {
@@ -29,8 +33,8 @@ func (q query) marks(text string) []mark {
 				}
 				continue
 			}
-			for _, w := range words {
-				if bagOf(w.text).has(x) {
+			for k, w := range words {
+				if bags[k].has(x) {
 					list = append(list, mark{i, w.at, w.at + utf8.RuneCountInString(w.text)})
 				}
 			}

@@ -267,6 +267,17 @@ func (s *strict) Transform(dst, src []byte, last bool) (n, read int, err error) 
 	return n, read, nil
 }
 
+// Decode is Detect and Reader in one: the name of the encoding, and the text from
+// its start.
+func Decode(r io.ReadSeeker) (string, io.Reader, error) {
+	e, err := Detect(r, "")
+	if err != nil {
+		return "", nil, err
+	}
+	text, err := e.Reader(r)
+	return e.Name, text, err
+}
+
 var declared = regexp.MustCompile(`(?i)<meta[^>]+charset\s*=\s*["']?\s*([a-z0-9_:.-]{2,32})|<\?xml[^>]+encoding\s*=\s*["']([a-z0-9_:.-]{2,32})`)
 
 // Declared is the encoding that the beginning of an HTML or XML file names, or "".
