@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"refold/domain/run"
 )
 
 // printer shows the frames of a run.
@@ -23,9 +26,10 @@ type printer struct {
 	heard        atomic.Int64 // when it came, unix milliseconds
 	ended        bool
 	code         int
-	final        bool            // print the answer when it is final, not while it is written
-	answer       strings.Builder // what is written so far, if it is held back
-	block        string          // event id of the block being printed
+	final        bool              // print the answer when it is final, not while it is written
+	calls        map[string]string // as they were announced, by their ids
+	answer       strings.Builder   // what is written so far, if it is held back
+	block        string            // event id of the block being printed
 	where        io.Writer
 	column       bool // the cursor is not at the start of a line
 }
@@ -107,27 +111,55 @@ func (p *printer) show(f frame) {
 			if text == "" {
 				text = f.text("tool_name")
 			}
+			if p.calls == nil {
+				p.calls = map[string]string{}
+			}
+			p.calls[f.text("tool_call_id")] = text
 			p.note("→ " + text)
 		}
 	case "tool_result":
-		p.note(fmt.Sprintf("← %s: done (%v ms)", f.text("tool_name"), f.Data["duration_ms"]))
+		p.note(fmt.Sprintf("← %s: done (%v ms)", p.call(f), f.Data["duration_ms"]))
 	case "error":
 		if f.Done {
 			p.note("The run failed: " + f.Content)
 			p.farewell()
 			return
 		}
-		p.note(fmt.Sprintf("← %s failed: %s", f.text("tool_name"), firstLine(f.Content)))
+		p.note(fmt.Sprintf("← %s failed: %s", p.call(f), firstLine(f.Content)))
 	case "stop":
 		p.note("Stopped.")
 		p.farewell()
 	case "complete":
 		p.newline()
 		if reason := f.text("end_reason"); reason != "natural" {
-			p.note("(ended: " + reason + ")")
+			p.note(ending(reason))
 		}
 		p.farewell()
 	}
+}
+
+// call is what a call was announced as: of several at a time the results come in
+// the order in which they end.
+func (p *printer) call(f frame) string {
+	return cmp.Or(p.calls[f.text("tool_call_id")], f.text("tool_name"))
+}
+
+// ending says what an end means that is not the model's own.
+func ending(reason string) string {
+	why := map[string]string{
+		run.EndLength:        "the model reached the longest reply that it may give, so this may lack its end; ask it to go on with --session",
+		run.EndStuck:         "the agent did the same again and again; put the question another way, or name what to look for",
+		run.EndContentFilter: "the model's server refused to say more",
+		run.EndEmpty:         "the model said nothing; ask again, or another model",
+		run.EndModelFailed:   "the model failed; this is what was found until then",
+		run.EndDeadline:      "the time for a run was over; --run-timeout gives more",
+		run.EndIncomplete:    "the reply broke off; ask it to go on with --session",
+		run.EndMaxRounds:     "the agent used up its rounds; this is what it had found, ask it to go on with --session",
+	}[reason]
+	if why == "" {
+		return "(ended: " + reason + ")"
+	}
+	return "(ended: " + reason + ": " + why + ")"
 }
 
 // farewell prints the answer, if it was held back, and where the record is.

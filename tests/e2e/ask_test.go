@@ -77,7 +77,7 @@ func TestAskExitCodes(t *testing.T) {
 		{"answered", []scripted.Step{say("Yes.")}, 0, "On the record"},
 		{"refused", []scripted.Step{scripted.Fail(401, "bad key")}, 3, "The run failed: LLM call failed"},
 		{"lying server", []scripted.Step{scripted.Respond(200, map[string]string{"Content-Type": "text/html"}, "<html><title>Router login</title></html>")}, 3, "The run failed: LLM call failed"},
-		{"no real answer", []scripted.Step{empty, empty, empty}, 4, "(ended: empty)"},
+		{"no real answer", []scripted.Step{empty, empty, empty}, 4, "(ended: empty: the model said nothing"},
 	} {
 		model := scripted.New(t, c.steps...)
 		r := refold(t, "--data", filepath.Join(t.TempDir(), "data"), "ask", "--model-url", model.URL, "--model", "m", "q")

@@ -448,7 +448,7 @@ func TestAskExitCodes_Partial(t *testing.T) {
 	l := newLab(t, nil,
 		scripted.Say(scripted.Text("Half an ans"), scripted.Finish("length")),
 		scripted.Say(call("c1", "look", `{"at":"x"}`)), scripted.Fail(401, "no"), say("About noon."))
-	for _, c := range []struct{ stdout, part string }{{"Half an ans\n", "(ended: length)"}, {"About noon.\n", "(ended: model_failed)"}} {
+	for _, c := range []struct{ stdout, part string }{{"Half an ans\n", "(ended: length: the model reached"}, {"About noon.\n", "(ended: model_failed: the model failed"}} {
 		if r := refold(t, "--data", l.s.Data, "ask", "q"); r.code != 4 || r.stdout != c.stdout || !strings.Contains(r.stderr, c.part) {
 			t.Errorf("exit %d, %q\n%s", r.code, r.stdout, r.stderr)
 		}
