@@ -121,15 +121,15 @@ func (s *Store) collect(rows pgx.Rows, stream event.Stream) (out []event.Raw, er
 		if ns != noTime {
 			e.Time = time.Unix(0, ns).UTC()
 		}
-		if e.Meta, err = sqlstore.DecodeMeta(meta); err != nil {
-			return nil, event.Damaged(e, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err))
-		}
 		if feed != 0 {
 			key, ok := s.db.feeds.key(feed)
 			if !ok {
 				return nil, fmt.Errorf("%w: event %s has feed %d, which is not there", event.ErrCorrupt, e.ID, feed)
 			}
 			e.Stream = event.Stream{Tenant: key.tenant, Category: key.category, ID: name}
+		}
+		if e.Meta, err = sqlstore.DecodeMeta(meta); err != nil {
+			return nil, event.Damaged(e, fmt.Errorf("%w: metadata of event %s: %v", event.ErrCorrupt, e.ID, err))
 		}
 		out = append(out, e)
 	}
