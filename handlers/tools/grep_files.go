@@ -90,19 +90,19 @@ func (t GrepFiles) Run(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Failed(w.explain(ctx, start, err)), nil
 	}
 	f.Close()
-	g := grep{workspace: w, decode: t.Decode, ctx: ctx, pattern: pattern, max: min(max(in.Max, 1), 200), around: min(max(in.Context, 0), 3),
+	g := grep{workspace: w, decode: t.Decode, ctx: ctx, pattern: pattern, literals: literalsOf(in.Pattern), max: min(max(in.Max, 1), 200), around: min(max(in.Context, 0), 3),
 		data: fileMatches{DisplayType: "file_matches", Pattern: in.Pattern, Path: shown(start), Files: []matchedFile{}}}
-	x := walker{workspace: w, ctx: ctx}
-	visit := func(name string, info fs.FileInfo) error {
+	x := walker{workspace: w, ctx: ctx, bare: true}
+	visit := func(name string, _ fs.FileInfo) error {
 		if glob != nil && !glob.MatchString(name) {
 			return nil
 		}
-		return g.file(name, info)
+		return g.file(name)
 	}
 	if info.IsDir() {
 		err = x.walk(start, visit)
 	} else {
-		err = visit(start, info)
+		err = visit(start, nil)
 	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return tool.Result{}, fmt.Errorf("search the workspace: %w", err)
@@ -122,6 +122,8 @@ type grep struct {
 	decode                 Decoder
 	ctx                    context.Context
 	pattern                *regexp.Regexp
+	literals               literals
+	content                bytes.Buffer // of the file at hand
 	max, around            int
 	scanned                int64
 	binary, large, refused int
@@ -153,21 +155,27 @@ func (g *grep) summary() string {
 	return g.out.String()
 }
 
-func (g *grep) file(name string, info fs.FileInfo) error {
+func (g *grep) file(name string) error {
 	if err := g.ctx.Err(); err != nil {
 		return err
 	}
-	if info.Size() > maxFile {
-		g.large++
-		return nil
-	}
-	f, _, err := g.open(name)
+	f, info, err := g.open(name)
 	if err != nil {
 		g.refused++
 		return nil
 	}
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	f.Close()
+	defer f.Close()
+	if info.Size() > maxFile {
+		g.large++
+		return nil
+	}
+	g.content.Reset()
+	_, err = g.content.ReadFrom(io.LimitReader(f, sniff))
+	if head := g.content.Bytes(); err == nil && (!binary(head) || wide(head)) {
+		g.content.Grow(int(info.Size()))
+		_, err = g.content.ReadFrom(io.LimitReader(f, maxFile+1-sniff))
+	}
+	content := g.content.Bytes()
 	g.scanned += int64(len(content))
 	switch {
 	case err != nil:
@@ -185,7 +193,13 @@ func (g *grep) file(name string, info fs.FileInfo) error {
 	case unknownText:
 		g.unknown = append(g.unknown, shown(name))
 	}
-	if err := g.lines(name, text); err != nil {
+	var low []byte // nil if each line is to be matched
+	if g.literals != nil && !foldable(text) {
+		if low = lowered(text); !g.literals.in(low) {
+			text = nil
+		}
+	}
+	if err := g.lines(name, text, low); err != nil {
 		return err
 	}
 	if g.scanned > maxScan {
@@ -196,24 +210,30 @@ func (g *grep) file(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// lines matches one file. Of a line only the first 64 KiB count, so that a
-// pattern's cost between two looks at the context is bounded.
-func (g *grep) lines(name string, content []byte) error {
-	const longest = 64 << 10
+// lines matches one file, of which low is the content lowered. Of a line only the
+// first 64 KiB count, so that a pattern's cost between two looks at the context is
+// bounded.
+func (g *grep) lines(name string, content, low []byte) error {
+	const counted = 64 << 10
 	var before [][]byte // the lines just passed, at most g.around
 	var hits []int
 	shownUpTo, after := 0, 0 // last line written; context lines still owed
 	label := shown(name)
+	all := len(content)
 	for n := 1; len(content) > 0; n++ {
+		start := all - len(content)
 		line, rest, _ := bytes.Cut(content, []byte("\n"))
 		content = rest
 		line = bytes.TrimSuffix(line, []byte("\r"))
-		if n%1024 == 0 || len(line) > longest/8 {
+		if n%1024 == 0 || len(line) > counted/8 {
 			if err := g.ctx.Err(); err != nil {
 				return err
 			}
 		}
-		at := g.pattern.FindIndex(line[:min(len(line), longest)])
+		var at []int
+		if low == nil || g.literals.in(low[start:start+len(line)]) {
+			at = g.pattern.FindIndex(line[:min(len(line), counted)])
+		}
 		switch {
 		case at != nil && g.data.Matches == g.max:
 			g.data.Truncated = true

@@ -192,6 +192,7 @@ type walker struct {
 	ctx    context.Context
 	flat   bool // only the directory itself, with its subdirectories
 	dirs   bool // also visit directories, before what they hold
+	bare   bool // files are visited without their info, which costs a call each
 	seen   int
 	cut    bool // more than maxFiles entries
 	unread int  // directories that could not be read
@@ -234,6 +235,18 @@ func (x *walker) descend(dir string, depth int, visit func(string, fs.FileInfo) 
 		}
 		name := path.Join(dir, e.Name())
 		linked := e.Type()&fs.ModeSymlink != 0
+		if x.bare && e.Type().IsRegular() {
+			if err := visit(name, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		if e.IsDir() && !x.dirs && !x.flat {
+			if err := x.descend(name, depth+1, visit); err != nil {
+				return err
+			}
+			continue
+		}
 		info, err := x.root.Stat(name) // follows links, within the workspace only
 		if err != nil {
 			continue
