@@ -39,8 +39,10 @@ func (c *catalog) Scope(ctx context.Context, tenant string, a agent.Agent, chose
 	if c.scopes == nil {
 		return commands.Scope{}, nil
 	}
-	if strict {
-		if err := c.scopes.head(ctx); err != nil {
+	everything := chosen == nil && !a.OnlyMentioned && workspace == "" && a.Knowledge == agent.KnowledgeAll
+	if strict || everything {
+		// A base that was made just before the question is one to ask.
+		if err := c.scopes.head(ctx); err != nil && (strict || ctx.Err() != nil) {
 			return commands.Scope{}, err
 		}
 	}
