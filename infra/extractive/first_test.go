@@ -84,3 +84,18 @@ func write(t *testing.T, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// The code of a test says nothing about the thing itself; who asks about tests
+// gets it.
+func TestCodeOfTests(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "backup_test.go", "package x\n\nfunc TestBackup(t *testing.T) { ask(\"When are backups made at night?\", \"backups are made at two\") }\n")
+	for question, want := range map[string]string{
+		"When are backups made?":       "I found nothing",
+		"Which test is about backups?": "> func TestBackup(t *testing.T)",
+	} {
+		if got := converse(t, dir, question, true); !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 // prose is written for readers, code is not, least of all that of tests.
 type kind struct {
 	code    bool
+	test    bool
 	comment *regexp.Regexp // what begins a line of comment, in code
 	factor  float64        // for prose, and for comments of code
 }
@@ -55,8 +56,10 @@ func kindOf(name string) kind {
 	}
 	switch {
 	case samplePath.MatchString(name):
+		k.test = true
 		k.factor *= 0.3
 	case testPath.MatchString(name):
+		k.test = true
 		k.factor *= 0.6
 	}
 	return k

@@ -382,6 +382,7 @@ func TestTerms(t *testing.T) {
 		"policies and policy":                      "polic",
 		"Is the server running, planned?":          "serv run plan",
 		"出差报销的标准是什么":                               "出差 差报 报销 标准",
+		"磁盘满了会怎么样？":                                "磁盘 满",
 		"请问VPN怎么用":                                 "vpn",
 		"is it the?":                               "",
 		"ディスクが一杯になるとどうなりますか？":                      "ディ ィス スク 一杯",

@@ -13,6 +13,7 @@ type query struct {
 	terms    []term
 	words    []string // all words of the question, those without a subject too
 	phrases  []string // stretches of it, see phrasesOf
+	tests    bool     // asks about tests, whose code says nothing about anything else
 	wants    *regexp.Regexp
 	question string
 }
@@ -30,6 +31,7 @@ const (
 var (
 	asksTime   = regexp.MustCompile(`(?i)\bhow (?:long|soon|quickly|often)\b|(?:^|[.,;:!?]\s*|\b(?:and|by|since|until) )when\b|\btimeout\b|多久|多长时间|[几多少]+个?(?:天|小时|分钟|秒|周|月|年|日)|何时|什么时候`)
 	asksNumber = regexp.MustCompile(`(?i)\bhow (?:many|much|large|big|far|high|old)\b|\b(?:default|limit|maximum|minimum|max|min|size|price|cost|number|budget|port)\b|多少|几[个次人元名位条]|多大|上限|默认|最多|最少`)
+	asksTests  = regexp.MustCompile(`(?i)\btest|测试|テスト`)
 	sourceName = regexp.MustCompile(`[\w-]+(?:/[\w.-]+)*\.(?:go|py|js|ts|java|c|h|rs|rb|sh)\b`)
 	question   = regexp.MustCompile(`[?？]["'”’」』)）]*$`)
 	isTime     = regexp.MustCompile(`(?i)(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|thirty)\b)[\d.,]*[\s-]?(?:ms|s|secs?|seconds?|min|minutes?|h|hours?|days?|weeks?|months?|years?|business|working)\b|\d:\d\d|[\d一二三四五六七八九十百两半]\s*个?(?:毫秒|秒|分钟|小时|天|日|周|星期|月|年|工作日|点)`)
@@ -42,6 +44,7 @@ func queryOf(question string) query {
 		q.words = append(q.words, strings.ToLower(w))
 	}
 	q.phrases = phrasesOf(q.words)
+	q.tests = asksTests.MatchString(question)
 	switch {
 	case asksTime.MatchString(question):
 		q.wants = isTime
@@ -187,7 +190,10 @@ func (q query) hit(h line) []float64 {
 	return q.strengths(q.without(h.text))
 }
 
-var signals = strings.NewReplacer("*", "", "`", "", ": ", " ", ". ", " ")
+var (
+	emphasis = strings.NewReplacer("*", "", "`", "")
+	stops    = strings.NewReplacer(": ", " ", ". ", " ")
+)
 
 // file is the path of a file, and nothing for a passage: those stay as the search
 // has ranked them.
@@ -201,7 +207,7 @@ func file(path string) string {
 // unmarked is a sentence by which its copies are known: without what sets off
 // words in one of them, as bold type or a colon.
 func unmarked(text string) string {
-	return strings.ToLower(strings.TrimRight(signals.Replace(plain(text)), ".。"))
+	return strings.ToLower(strings.TrimRight(stops.Replace(emphasis.Replace(plain(text))), ".。"))
 }
 
 // rated is a sentence and how well it fits.
@@ -281,7 +287,7 @@ func (q query) rate(pages []page) []rated {
 			score = max(score, both*k.factor*(1-0.1*float64(min(c.nth, 2))))
 		}
 		if c.code {
-			if score *= worth(c.text); both < codeEnough*whole {
+			if score *= worth(c.text); k.test && !q.tests || both < codeEnough*whole {
 				continue
 			}
 		}

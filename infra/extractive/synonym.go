@@ -78,6 +78,12 @@ allow: permit, may
 密码: 口令
 工资: 薪资, 薪酬
 年假: 带薪假, 休假
+磁盘: 硬盘, disk
+满: full
+备份: backup
+密钥: key
+断电: 停电, power
+端口: port
 请假: 休假
 费用: 花费, 价格
 价格: 费用, 售价

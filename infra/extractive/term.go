@@ -108,6 +108,9 @@ func termsOf(question string) []term {
 			}
 			for _, part := range segments(run) {
 				runes := []rune(part)
+				if len(runes) == 1 && synonyms[part] != nil {
+					add(term{text: part, word: run, han: true})
+				}
 				for i := range len(runes) - 1 {
 					add(term{text: string(runes[i : i+2]), word: run, han: true})
 				}
