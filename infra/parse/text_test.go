@@ -33,6 +33,7 @@ func TestText_Encodings(t *testing.T) {
 		{"gb18030", chinese, simplifiedchinese.GBK}, {"gb18030", chinese + "𠮷\n", simplifiedchinese.GB18030},
 		{"big5", taiwan, traditionalchinese.Big5}, {"shift_jis", japan, japanese.ShiftJIS}, {"euc-jp", japan, japanese.EUCJP}, {"iso-2022-jp", japan, japanese.ISO2022JP},
 		{"euc-kr", korea, korean.EUCKR}, {"windows-1252", west, charmap.Windows1252}, {"windows-1252", "Größe über alles, déjà vu\n", charmap.ISO8859_1},
+		{"windows-1252", "Le café est à gauche de l'entrée.\n", charmap.ISO8859_1},
 	} {
 		raw := []byte(c.text)
 		if c.e != nil {

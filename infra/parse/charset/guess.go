@@ -101,6 +101,9 @@ func western(sample []byte) (Encoding, bool) {
 			all++
 			alone := before < 0x80 && after < 0x80
 			near := isLatin(before) || isLatin(after)
+			if alone && !near && strings.ContainsRune("àáéèíóòÀÁÉÈÓ", r) { // a word of its own in French, Italian, Spanish: says neither
+				all--
+			}
 			switch {
 			case strings.ContainsRune("äöüßéèêëàâáãåçíìîïñóòôõøúùûæœÿÄÖÜÉÈÊÀÂÁÃÅÇÍÎÑÓÔÕØÚÛÆŒ", r) && near && (alone || isLatin(before) && isLatin(after)):
 				good++
