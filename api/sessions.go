@@ -177,7 +177,11 @@ func (a *API) stopRun(w http.ResponseWriter, r *http.Request) {
 	s, err := a.Commands.Session(r.Context(), tenant(r), id)
 	if err == nil {
 		if _, _, mine := s.Post(b.MessageID); !mine {
-			m, lookErr := one[projections.RunEntry](r.Context(), a, projections.Runs, tenant(r), b.MessageID)
+			var m *projections.RunEntry
+			lookErr := a.fresh(r, projections.Runs)
+			if lookErr == nil {
+				m, lookErr = one[projections.RunEntry](r.Context(), a, projections.Runs, tenant(r), b.MessageID)
+			}
 			if lookErr == nil && m != nil {
 				bare(http.StatusForbidden, "this message belongs to another session")
 				return
