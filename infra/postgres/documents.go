@@ -131,7 +131,8 @@ entries AS (DELETE FROM entry WHERE document IN (SELECT id FROM gone)) SELECT FR
 // checkpoint that would move back, a document without an id or an index value of
 // another type than string, int64 or bool, is event.ErrInvalid. If the
 // connection breaks before the answer the commit is tried again, and then
-// ErrStale may be the answer to one that has happened.
+// ErrStale may be the answer to one that has happened. It is on the disk when Commit
+// returns: who projects goes on from what it has stored, also if the server crashes.
 func (d *Documents) Commit(ctx context.Context, b projections.Batch) error {
 	if b.To < b.From {
 		return fmt.Errorf("%w: the checkpoint of %s would move back from %s to %s", event.ErrInvalid, b.Projection, b.From, b.To)
@@ -142,9 +143,6 @@ func (d *Documents) Commit(ctx context.Context, b projections.Batch) error {
 	}
 	return d.db.do(ctx, "write", func(ctx context.Context, c *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = off"); err != nil {
-				return err
-			}
 			move, args := "UPDATE checkpoint SET position = $2 WHERE projection = $1 AND position = $3", []any{b.Projection, string(b.To), string(b.From)}
 			if b.From == "" {
 				move = "INSERT INTO checkpoint (projection, position) VALUES ($1, $2) ON CONFLICT (projection) DO UPDATE SET position = excluded.position WHERE checkpoint.position = ''"

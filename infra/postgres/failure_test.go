@@ -11,6 +11,7 @@ import (
 
 	"refold/domain/event"
 	"refold/infra/postgres"
+	"refold/projections"
 	"refold/tests/services"
 )
 
@@ -253,6 +254,30 @@ func TestRestart(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestDocumentsSurviveACrash: who projects goes on from what it has stored, so that
+// must be there when the server is back.
+func TestDocumentsSurviveACrash(t *testing.T) {
+	t.Parallel()
+	o := services.OwnPostgres(t, "15")
+	c := connect(t, o.DSN)
+	exec(t, c, "ALTER SYSTEM SET wal_writer_delay = '10s'")
+	exec(t, c, "SELECT pg_reload_conf()")
+	db := open(t, o.DSN)
+	docs, key := db.Documents(), projections.Key{Collection: "p@1", Tenant: "t", ID: "d"}
+	if err := docs.Commit(t.Context(), projections.Batch{Projection: "p@1", To: "0000000000000001", Put: []projections.Document{{Key: key, Body: []byte("{}")}}}); err != nil {
+		t.Fatal(err)
+	}
+	o.Stop("immediate")
+	o.Start()
+	at, err := docs.Checkpoint(t.Context(), "p@1")
+	if err != nil || at != "0000000000000001" {
+		t.Errorf("the checkpoint is at %q, %v", at, err)
+	}
+	if found, err := docs.Get(t.Context(), key); err != nil || len(found) != 1 {
+		t.Errorf("%d documents, %v", len(found), err)
+	}
 }
 
 // TestAway is a server that does not come back: every answer is typed, says what
