@@ -13,6 +13,7 @@ const sessionForm = `{"id":"<uuid>","title":%q,"description":%q,"tenant_id":1,"u
 
 // TestSessions: create, read, list, change, delete.
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Hi."))
 	one := func(title, description string) string {
@@ -61,6 +62,7 @@ func TestSessions(t *testing.T) {
 
 // TestDeleteStops: deleting a session ends its run.
 func TestDeleteStops(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One"}, nil))
@@ -76,6 +78,7 @@ func TestDeleteStops(t *testing.T) {
 
 // TestPaging: pages, sizes, and walks with a cursor while rows are added.
 func TestPaging(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	const n = 25
 	var made []string
@@ -134,6 +137,7 @@ func TestPaging(t *testing.T) {
 // TestMessages: the exact form of both messages of a turn, and walks back in
 // time.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil,
 		scripted.Say(scripted.Reasoning("Why."), scripted.Text("Look."), call("c1", "look", `{"at":"x"}`), call("c2", "look", `{"at":"fail"}`)),
 		scripted.Say(append(words("It is ", "x."), scripted.Usage(5, 6, 11))...))
@@ -192,6 +196,7 @@ func TestMessages(t *testing.T) {
 
 // TestRunsAndTools: the lists of runs, calls and approvals, and their filters.
 func TestRunsAndTools(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil,
 		scripted.Say(call("c1", "look", `{"at":"x"}`), call("c2", "look", `{"at":"fail"}`)), say("One."),
 		scripted.Say(call("c3", "ledger_append", `{"line":"L"}`)), say("Two."),
@@ -238,6 +243,7 @@ func TestRunsAndTools(t *testing.T) {
 
 // TestAgents: the built-in agents, and health.
 func TestAgents(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	form := `{"id":"builtin-smart-reasoning","name":"Smart reasoning","description":"<text>","avatar":"","is_builtin":true,"tenant_id":1,"created_by":"",
 		"config":"<object>","created_at":"0001-01-01T00:00:00Z","updated_at":"0001-01-01T00:00:00Z","deleted_at":null}`

@@ -22,6 +22,7 @@ func asked(t testing.TB, r *reader) (string, []frame) {
 // TestApprovalSurvivesKill (P53): the server dies while a person is asked; the
 // answer to the next server counts, once.
 func TestApprovalSurvivesKill(t *testing.T) {
+	t.Parallel()
 	for _, decision := range []string{"approve", "reject"} {
 		l := newLab(t, nil, mail(`{"to":"a@example.test"}`), say("Done."))
 		id := l.session(t)
@@ -68,6 +69,7 @@ func TestApprovalSurvivesKill(t *testing.T) {
 // TestApprovalExpires (P54): leaving does not answer; time does, in words that
 // say so; a message meanwhile is refused, afterwards it is taken.
 func TestApprovalExpires(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, func(s *settings) { s.Approval = 1500 }, mail(`{"to":"a@example.test"}`), say("Nobody answered."))
 	id := l.session(t)
 	r := l.chat(t, id, "q")
@@ -111,6 +113,7 @@ func TestApprovalExpires(t *testing.T) {
 
 // TestApprovalExpiresWhileDown: the time passes while there is no server.
 func TestApprovalExpiresWhileDown(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, func(s *settings) { s.Approval = 300 }, mail(`{"to":"a@example.test"}`), say("Too late."))
 	id := l.session(t)
 	r := l.chat(t, id, "q")
@@ -136,6 +139,7 @@ func TestApprovalExpiresWhileDown(t *testing.T) {
 // TestModifiedArguments (P55): what runs is what was approved, digit by digit,
 // also after a restart; what the model reads says the same.
 func TestModifiedArguments(t *testing.T) {
+	t.Parallel()
 	const big = "9007199254740993"
 	for _, c := range []struct{ proposed, modified, want string }{
 		{`{"to":"a@example.test","n":` + big + `}`, ``, `{"n":` + big + `,"to":"a@example.test"}`},
@@ -204,6 +208,7 @@ func sorted(t testing.TB, text string) string {
 // TestUnknownOutcome: the server dies between effect and report. The call is not
 // repeated and not called failed: a person is asked, and either answer counts.
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		decision string
 		lines    int
@@ -244,6 +249,7 @@ func TestUnknownOutcome(t *testing.T) {
 // TestLostRead: a read-only call that dies with the server is made again by
 // itself.
 func TestLostRead(t *testing.T) {
+	t.Parallel()
 	x := newTrap(t)
 	l := newLab(t, func(s *settings) { s.Gate = x.path }, scripted.Say(call("c1", "look", `{"at":"here"}`)), say("Seen."))
 	id := l.session(t)
@@ -263,6 +269,7 @@ func TestLostRead(t *testing.T) {
 
 // TestStopWhileAsked: a stop closes the request; it can't be answered any more.
 func TestStopWhileAsked(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, mail(`{"to":"a@example.test"}`))
 	id := l.session(t)
 	r := l.chat(t, id, "q")

@@ -29,6 +29,7 @@ func docs(t testing.TB) string {
 // TestAskOffline: an answer with quotes and their places, from a folder, with
 // nothing configured and no server; and the same beside a server.
 func TestAskOffline(t *testing.T) {
+	t.Parallel()
 	dir, data := docs(t), filepath.Join(t.TempDir(), "data")
 	l := newLab(t, func(s *settings) { s.ModelURL = "" })
 	for _, at := range []string{data, l.s.Data} {
@@ -67,6 +68,7 @@ func TestAskOffline(t *testing.T) {
 
 // TestAskExitCodes: what a script learns from how ask ended.
 func TestAskExitCodes(t *testing.T) {
+	t.Parallel()
 	empty := scripted.Say(scripted.Reasoning("..."))
 	for _, c := range []struct {
 		name  string
@@ -98,6 +100,7 @@ func TestAskExitCodes(t *testing.T) {
 // TestInterrupt: Ctrl-C stops the run, keeps what there is, and exits 130, with
 // a server and without.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	for _, served := range []bool{false, true} {
 		gate := make(chan struct{})
 		l := newLab(t, nil, held(gate, []string{"One ", "two "}, []string{"three."}))
@@ -134,6 +137,7 @@ func TestInterrupt(t *testing.T) {
 // TestAskPrintsTheAnswerOnly: where standard output is no terminal it gets the
 // answer that counts, and nothing that was shown before it.
 func TestAskPrintsTheAnswerOnly(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, scripted.Say(scripted.Text("I will look first. "), call("c1", "look", `{"at":"x"}`)),
 		scripted.Stream(scripted.Data(`{"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}`), scripted.Reset()), say("Final ", "answer."))
 	r := refold(t, "--data", l.s.Data, "ask", "q")
@@ -145,6 +149,7 @@ func TestAskPrintsTheAnswerOnly(t *testing.T) {
 // TestAskLeavesOthersAlone: a short-lived process moves its own run only, and a
 // run whose server has died goes on when a server comes.
 func TestAskLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Mine."))
@@ -169,6 +174,7 @@ func TestAskLeavesOthersAlone(t *testing.T) {
 // TestAskGoesOnWithoutItsServer: the server dies under a question; the command
 // line takes its run over.
 func TestAskGoesOnWithoutItsServer(t *testing.T) {
+	t.Parallel()
 	for _, tenant := range []string{"1", "2"} {
 		gate := make(chan struct{})
 		l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Done."))
@@ -188,6 +194,7 @@ func TestAskGoesOnWithoutItsServer(t *testing.T) {
 // that has taken a run over gives the record up to it; one that began with the
 // record is waited for; one that lacks the run's model does not take it.
 func TestServerTakesTheRecord(t *testing.T) {
+	t.Parallel()
 	serve := func(t *testing.T, l *lab) *running {
 		t.Helper()
 		return begin(t, "--data", l.s.Data, "--json", "serve", "--addr", "127.0.0.1:0", "--model-url", l.model.URL, "--model", "scripted")
@@ -243,6 +250,7 @@ func TestServerTakesTheRecord(t *testing.T) {
 // TestOutputCannotBeWritten: an answer, or the only copy of a key, that does not
 // get out is said, and never exit 0.
 func TestOutputCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, say("Hello."))
 	for _, args := range [][]string{{"ask", "q"}, {"ask", "--json", "q"}, {"keys", "create", "x", "--can", "chat"}, {"events"}, {"tenants"}, {"version"}, {"--json", "version"}} {
 		l.model.Push(say("Hello."))
@@ -264,6 +272,7 @@ func TestOutputCannotBeWritten(t *testing.T) {
 // TestDeadServersAddress: a server that was killed leaves its address behind;
 // whoever has that address now is not taken for it.
 func TestDeadServersAddress(t *testing.T) {
+	t.Parallel()
 	dead := newLab(t, nil)
 	dead.p.kill(t)
 	other := newLab(t, func(s *settings) { s.Addr = dead.p.addr })

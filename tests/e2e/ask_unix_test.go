@@ -11,6 +11,7 @@ import (
 // TestAskFindsTheNextServer: the server dies, and another is there before the
 // command line has seen it: that one moves the run, and it goes on there.
 func TestAskFindsTheNextServer(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Done."))

@@ -31,6 +31,7 @@ func (c client) newBase(t testing.TB, name, kind string) string {
 
 // TestBases: create, read, list, change, pin, copy the settings, delete.
 func TestBases(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	one := func(form string) string { return `{"success":true,"data":` + form + `}` }
 	l.do(t, "GET", "/api/v1/knowledge-bases", nil).same(t, 200, `{"success":true,"data":[]}`)
@@ -123,6 +124,7 @@ func TestBases(t *testing.T) {
 
 // TestBases_Again: a request with an Idempotency-Key makes one base.
 func TestBases_Again(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	again := l.with("Idempotency-Key", "k1")
 	first := again.do(t, "POST", "/api/v1/knowledge-bases", map[string]any{"name": "A"})
@@ -139,6 +141,7 @@ func TestBases_Again(t *testing.T) {
 
 // TestTags: create, list, rename, use, delete.
 func TestTags(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "Handbook", "")
 	path := "/api/v1/knowledge-bases/" + b + "/tags"

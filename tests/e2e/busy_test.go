@@ -33,6 +33,7 @@ func (l *lab) waiting(t *testing.T, id string) (texts, messages []string) {
 // TestEnqueue: queued messages are listed, edited and withdrawn until they are
 // taken, one after another, when the run in progress ends.
 func TestEnqueue(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, held(gate, []string{"One "}, []string{"two."}), say("Third."), say("Fourth."))
 	id := l.session(t)
@@ -83,6 +84,7 @@ func TestEnqueue(t *testing.T) {
 
 // TestEnqueueSurvivesKill: the queue is on the record.
 func TestEnqueueSurvivesKill(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("One again."), say("Second."))
@@ -105,6 +107,7 @@ func TestEnqueueSurvivesKill(t *testing.T) {
 // TestBusyInterrupt: the run in progress is stopped, what it has said stays and the
 // model knows it.
 func TestBusyInterrupt(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"Half an ans"}, []string{"wer."}), say("Done."))
@@ -126,6 +129,7 @@ func TestBusyInterrupt(t *testing.T) {
 
 // TestRollback: the turn in progress is taken back from view and prompts.
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"Half an ans"}, nil), say("Done."))
@@ -151,6 +155,7 @@ func TestRollback(t *testing.T) {
 // TestSteer: the run in progress reads the message with its next round, and an
 // answer that it was writing meanwhile does not end it.
 func TestSteer(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, scripted.Say(call("c1", "look_up", `{}`)), held(gate, []string{"All of "}, []string{"them."}), say("Only the second."))
 	id := l.session(t)

@@ -66,6 +66,7 @@ func (c client) finds(t testing.TB, base, query string, want int) []passage {
 
 // TestChunks: list, read, edit, go back, delete.
 func TestChunks(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "B", "")
 	var text strings.Builder
@@ -173,6 +174,7 @@ func TestChunks(t *testing.T) {
 
 // TestChunkPreview: how a text would be cut.
 func TestChunkPreview(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	var p struct {
 		Tier   string `json:"selected_tier"`
@@ -192,6 +194,7 @@ func TestChunkPreview(t *testing.T) {
 // TestKnowledgeSearch: words of both languages, in what the request names and
 // nowhere else.
 func TestKnowledgeSearch(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b, other := l.newBase(t, "Shop", ""), l.newBase(t, "Other", "")
 	var tag struct{ ID string }

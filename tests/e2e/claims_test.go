@@ -47,6 +47,7 @@ func thousands(n int) string {
 // TestReadme_Numbers: the numbers in the README are those of the code, and
 // stand in it as they are here.
 func TestReadme_Numbers(t *testing.T) {
+	t.Parallel()
 	text := strings.Join(strings.Fields(readme(t)), " ")
 	smart, ok := agent.Builtin(agent.SmartReasoning)
 	if !ok {
@@ -97,6 +98,7 @@ func TestReadme_Numbers(t *testing.T) {
 
 // TestBodies: the largest bodies that are taken, and the smallest that are not.
 func TestBodies(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	padded := func(field string, size int) string {
@@ -126,6 +128,7 @@ var (
 
 // TestReadme_NamesWhatIsThere: files, targets of make and variables.
 func TestReadme_NamesWhatIsThere(t *testing.T) {
+	t.Parallel()
 	text := readme(t)
 	files := goFile.FindAllStringSubmatch(text, -1)
 	if len(files) < 15 {
@@ -169,6 +172,7 @@ func TestReadme_NamesWhatIsThere(t *testing.T) {
 // TestReadme_FirstQuestion: the first command of the README answers from this
 // repository, offline, with quotes and their places.
 func TestReadme_FirstQuestion(t *testing.T) {
+	t.Parallel()
 	r := refold(t, "--data", filepath.Join(t.TempDir(), "data"), "ask", "--dir", repository, "How does a run survive a crash?")
 	if r.code != 0 || !regexp.MustCompile(`(?m)^> .+\n\(\S+:\d+\)$`).MatchString(r.stdout) || !strings.Contains(strings.ToLower(r.stdout), "crash") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
@@ -181,6 +185,7 @@ func TestReadme_FirstQuestion(t *testing.T) {
 
 // TestReadme_ConfigurationFile: the examples are ones.
 func TestReadme_ConfigurationFile(t *testing.T) {
+	t.Parallel()
 	for begin, fits := range map[string]func(app.Config) bool{
 		`{"addr"`: func(c app.Config) bool {
 			return c.Addr == "127.0.0.1:8080" && len(c.Models) == 2 && c.Default == "fast" && c.Models[1].APIKeyEnv == "DEEP_KEY" && len(c.Roots) == 1 && c.Data != ""
@@ -211,6 +216,7 @@ func TestReadme_ConfigurationFile(t *testing.T) {
 // TestConfiguration_WhatWins: flags over the environment over the file; the names
 // that other tools use are understood, and ours win over them.
 func TestConfiguration_WhatWins(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := func(answer string) *scripted.Server {
 		s := scripted.New(t)
@@ -332,6 +338,7 @@ func served(t testing.TB, env []string, args ...string) *product {
 
 // TestLogLevel: a line of JSON for each request, and none with --log-level warn.
 func TestLogLevel(t *testing.T) {
+	t.Parallel()
 	for level, lines := range map[string]int{"info": 1, "warn": 0} {
 		p := served(t, nil, "--data", filepath.Join(t.TempDir(), "data"), "serve", "--addr", "127.0.0.1:0", "--log-level", level)
 		c := client{base: p.hello["url"].(string)}
@@ -360,6 +367,7 @@ func TestLogLevel(t *testing.T) {
 
 // TestTrace: the trace of a request is in every event that it leads to.
 func TestTrace(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, scripted.Say(call("c1", "look", `{"at":"x"}`)), say("Done."))
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	id := l.session(t)
@@ -390,6 +398,7 @@ func TestTrace(t *testing.T) {
 
 // TestReadme_Curl: its examples, sent as curl sends them: as a form.
 func TestReadme_Curl(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	post := func(path, body, key string) (*http.Response, string) {
@@ -427,6 +436,7 @@ func TestReadme_Curl(t *testing.T) {
 
 // TestStopWithAQueue: a stop ends the run in progress; what is queued goes on.
 func TestStopWithAQueue(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("Second."))
@@ -445,6 +455,7 @@ func TestStopWithAQueue(t *testing.T) {
 
 // TestAskExitCodes_Partial: 4 is an answer that is not quite one.
 func TestAskExitCodes_Partial(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil,
 		scripted.Say(scripted.Text("Half an ans"), scripted.Finish("length")),
 		scripted.Say(call("c1", "look", `{"at":"x"}`)), scripted.Fail(401, "no"), say("About noon."))
@@ -472,6 +483,7 @@ func TestAskExitCodes_Partial(t *testing.T) {
 // TestModels_StandIn: a model's other endpoint answers when the first refuses; when
 // both do, the run moves on to the model that fallback_models names, on the record.
 func TestModels_StandIn(t *testing.T) {
+	t.Parallel()
 	first, second, deep := scripted.New(t), scripted.New(t), scripted.New(t)
 	first.Always(scripted.Fail(401, "no"))
 	second.Push(say("The second."))

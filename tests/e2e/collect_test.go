@@ -38,6 +38,7 @@ func (l *lab) collected(t testing.TB, want int) {
 // TestCollect: what no session names any more goes by itself, on either store;
 // what one names stays, also if another tenant or session has let the same go.
 func TestCollect(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"sqlite", "18"} {
 		t.Run(store, func(t *testing.T) {
 			l, one := keyed(t, func(s *settings) {
@@ -107,6 +108,7 @@ func TestCollect(t *testing.T) {
 
 // TestClean: the command counts, and removes, without a server.
 func TestClean(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	id := l.session(t)
 	var a attached

@@ -12,6 +12,7 @@ import (
 
 // TestAskRemembersTheFolder: who goes on with a session goes on with its folder.
 func TestAskRemembersTheFolder(t *testing.T) {
+	t.Parallel()
 	dir, data := docs(t), filepath.Join(t.TempDir(), "data")
 	first := jsonLines(t, refold(t, "--data", data, "--json", "ask", "--dir", dir, "How do I restore a backup?").stdout)
 	session := first[0]["session_id"].(string)
@@ -38,6 +39,7 @@ func TestAskRemembersTheFolder(t *testing.T) {
 // TestErrorsOfTheCommandLine: they speak of commands, not of routes; of a wrong
 // configuration as of a wrong flag; and in JSON where that was asked for.
 func TestErrorsOfTheCommandLine(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	for _, c := range []struct{ args, part string }{
@@ -107,6 +109,7 @@ func TestErrorsOfTheCommandLine(t *testing.T) {
 // TestServeSaysHowToReachIt: the URL is one that works, also where all addresses
 // are listened to, and the example has the place of the key, not the key.
 func TestServeSaysHowToReachIt(t *testing.T) {
+	t.Parallel()
 	const key = "a-key-of-sixteen-or-more"
 	for _, c := range []struct {
 		args   []string
@@ -139,6 +142,7 @@ func TestServeSaysHowToReachIt(t *testing.T) {
 
 // TestSecondAskHasNoFolderOfAnother: the folder is the session's own.
 func TestSecondAskHasNoFolderOfAnother(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	dir := docs(t)

@@ -130,6 +130,7 @@ func (n *narrow) lab(t *testing.T) *lab {
 // scripted server) and Anthropic hold in every one, and the last answer still
 // knows a fact of the first round.
 func TestContext_TwoHundredRoundsThroughASmallWindow(t *testing.T) {
+	t.Parallel()
 	n := &narrow{window: 16_000, rounds: 50}
 	l := n.lab(t)
 	session := l.session(t)
@@ -215,6 +216,7 @@ func (l *lab) expands(t *testing.T, run string) {
 // is smaller than configured: the first refusal is made good, and nothing is
 // refused after what it taught.
 func TestContext_EstimateWrongByAFactorOfThree(t *testing.T) {
+	t.Parallel()
 	n := &narrow{window: 16_000, rounds: 30, more: 3}
 	l := n.lab(t)
 	session := l.session(t)
@@ -237,6 +239,7 @@ func TestContext_EstimateWrongByAFactorOfThree(t *testing.T) {
 // The provider's window is smaller than ours: its refusal says by how much, the
 // run consolidates once and goes on.
 func TestContext_OverflowConsolidatesOnceAndRetries(t *testing.T) {
+	t.Parallel()
 	n := &narrow{window: 12_000, rounds: 40}
 	n.more = 1
 	<-n.count.Load()
@@ -262,6 +265,7 @@ func TestContext_OverflowConsolidatesOnceAndRetries(t *testing.T) {
 // kill -9 in the middle of a consolidation: the run goes on by itself and still
 // knows.
 func TestContext_KilledInTheMiddleOfASummary(t *testing.T) {
+	t.Parallel()
 	never, reached := make(chan struct{}), make(chan struct{}, 1)
 	n := &narrow{window: 16_000, rounds: 40}
 	n.gate = func(k int) <-chan struct{} {

@@ -21,6 +21,7 @@ import (
 // over while runs are in progress and readers go from one to the other. A
 // transaction of somebody else is open all the time.
 func TestPair(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		version             string
 		waves, each, deaths int

@@ -288,6 +288,7 @@ func count(t testing.TB, path string) map[string]int {
 
 // TestCrash kills the server over and over while runs are in progress.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	const waves, each, deaths = 10, 5, 9
 	seed := int64(1)
 	if s := os.Getenv("E2E_SEED"); s != "" {

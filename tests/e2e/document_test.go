@@ -42,6 +42,7 @@ func checked(code int) int {
 // TestPages: what is there beside the API, also on a server with a key; numbers
 // are for the operator.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	const key = "0123456789abcdef"
 	l := newLab(t, func(s *settings) { s.Key = key })
 	for path, part := range map[string]string{"/": "createSession", "/openapi.json": `"openapi": "3.1.0"`, "/docs": "createSession", "/health": "ok", "/healthz": "ok", "/readyz": "ready"} {

@@ -8,6 +8,7 @@ import (
 // TestETag: an update that names what it has seen is refused if that has
 // changed; one that names nothing is taken, as ever.
 func TestETag(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	id := l.session(t)

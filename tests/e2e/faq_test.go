@@ -44,6 +44,7 @@ func (c client) imported(t testing.TB, task string) map[string]any {
 
 // TestFAQ: entries one by one.
 func TestFAQ(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "Questions", "faq")
 	path := "/api/v1/knowledge-bases/" + b + "/faq"
@@ -123,6 +124,7 @@ func TestFAQ(t *testing.T) {
 // TestFAQ_Separate: every question is found by itself, and a search may ask for
 // what is recommended only.
 func TestFAQ_Separate(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	var base struct{ ID string }
 	l.do(t, "POST", "/api/v1/knowledge-bases", map[string]any{"name": "Questions", "type": "faq", "faq_config": map[string]any{"question_index_mode": "separate"}}).data(t, 201, &base)
@@ -168,6 +170,7 @@ func TestFAQ_Separate(t *testing.T) {
 
 // TestFAQ_Import: a list is imported in the background, found, and exported.
 func TestFAQ_Import(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "Questions", "faq")
 	path := "/api/v1/knowledge-bases/" + b + "/faq"

@@ -10,6 +10,7 @@ import (
 // TestQuietStreamLives (P88): timeouts of the server that are much shorter than
 // the pause in an answer cut nobody, and comments come meanwhile.
 func TestQuietStreamLives(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, func(s *settings) { s.Heartbeat, s.Write, s.Read = 100, 1000, 400 }, held(gate, []string{"One "}, []string{"two."}))
 	id := l.session(t)
@@ -45,6 +46,7 @@ func TestQuietStreamLives(t *testing.T) {
 
 // TestHeaders: the headers that browsers and proxies need.
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, say("Hi."))
 	id := l.session(t)
 	r := l.chat(t, id, "q")
@@ -62,6 +64,7 @@ func TestHeaders(t *testing.T) {
 // TestSuperseded: text before a call, and text of an attempt that broke off
 // (P36), do not count; what counts is shown and stored once.
 func TestSuperseded(t *testing.T) {
+	t.Parallel()
 	half := func(r scripted.Request) scripted.Reply {
 		parts := scripted.Chunks(r.Model, scripted.Reasoning("Hm."), scripted.Text("The answer "), scripted.Text("is"))
 		return scripted.Reply{Parts: append(parts[:len(parts)-2:len(parts)-2], scripted.Reset())}
@@ -102,6 +105,7 @@ func TestSuperseded(t *testing.T) {
 // TestTerminalThenMessage: who has the terminal frame reads the same outcome and
 // text at once.
 func TestTerminalThenMessage(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(func(r scripted.Request) scripted.Reply {
 		if strings.Contains(r.Last("user"), "fail") {
@@ -135,6 +139,7 @@ func TestTerminalThenMessage(t *testing.T) {
 // TestFailureAfterHeaders (P91): whatever breaks, there is exactly one terminal
 // frame, it has no internals, and the record says the same.
 func TestFailureAfterHeaders(t *testing.T) {
+	t.Parallel()
 	twoThenError := scripted.Stream(scripted.Join(
 		scripted.Chunks("scripted", words("a", "b")...)[:3],
 		[]scripted.Part{scripted.Data(`{"error":{"message":"the engine broke","type":"server_error","code":400}}`), scripted.Done()})...)
@@ -187,6 +192,7 @@ func cut(list ...string) scripted.Step {
 // TestSessionFeed: the feed of a session shows its runs one after another and
 // goes on with those that come later.
 func TestSessionFeed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Fine."))
 	id := l.session(t)

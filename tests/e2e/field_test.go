@@ -11,6 +11,7 @@ import (
 // TestFieldCases: real faults of model servers, played through a whole run: what
 // was run, what the next request says, and what the person was answered.
 func TestFieldCases(t *testing.T) {
+	t.Parallel()
 	html := map[string]string{"Content-Type": "text/html"}
 	chunks := func(list ...string) scripted.Step {
 		var parts []scripted.Part

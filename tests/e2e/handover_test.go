@@ -96,6 +96,7 @@ func mover(t testing.TB, kind string, a, b *lab) (owner, other *lab) {
 // other one finishes the answer, and the reader goes on there. Who was told to
 // end hands back; nobody waits until it would be taken for gone.
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	for _, killed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ func (c client) runs(t testing.TB, session string) int {
 // run, whose stream each of them gets from its start; so does one after the
 // run, and one after a restart.
 func TestIdempotency_FiftyPosts(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, held(gate, []string{"One "}, []string{"answer."}), say("Another."))
 	id := l.session(t)
@@ -83,6 +84,7 @@ func TestIdempotency_FiftyPosts(t *testing.T) {
 // TestIdempotency_EveryKindOfCall: the first answer again, byte for byte, also
 // where doing it again would be refused or would undo what came after it.
 func TestIdempotency_EveryKindOfCall(t *testing.T) {
+	t.Parallel()
 	l, c := keyed(t, nil)
 	l.model.Always(say("Yes."))
 	id := c.session(t)
@@ -147,6 +149,7 @@ func TestIdempotency_EveryKindOfCall(t *testing.T) {
 
 // TestIdempotency_Upload: a form is the same whatever boundary it is sent with.
 func TestIdempotency_Upload(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	id := l.session(t)
 	large := []byte(strings.Repeat("A line of text.\n", 100_000))
@@ -166,6 +169,7 @@ func TestIdempotency_Upload(t *testing.T) {
 // TestIdempotency_Refusals: bad keys are refused; what is refused frees its key;
 // other principals and tenants have keys of their own; a read ignores them.
 func TestIdempotency_Refusals(t *testing.T) {
+	t.Parallel()
 	l, c := keyed(t, nil)
 	l.model.Always(say("Yes."))
 	for _, bad := range []string{"", strings.Repeat("k", 256), strings.Repeat("k", 10_000), "schlüssel"} {
@@ -204,6 +208,7 @@ func TestIdempotency_Refusals(t *testing.T) {
 // posts the same message with the same key until it has the whole answer. There
 // is exactly one run, and its stream is the same for everybody.
 func TestIdempotency_Kills(t *testing.T) {
+	t.Parallel()
 	rounds := 12
 	if testing.Short() {
 		rounds = 3

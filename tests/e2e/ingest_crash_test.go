@@ -40,6 +40,7 @@ func (x *phoenix) again(ctx context.Context, f func(client) error) error {
 // TestIngestCrash kills the process at 30 random moments while it takes in 200
 // files. In the end each of them is there and was indexed exactly once.
 func TestIngestCrash(t *testing.T) {
+	t.Parallel()
 	const files, deaths = 200, 30
 	dir := t.TempDir()
 	x := newPhoenix(t, 11, settings{Data: dir + "/data"})

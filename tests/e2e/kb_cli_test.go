@@ -148,6 +148,7 @@ func kbCommands(t *testing.T, run func(args ...string) result) {
 
 // TestKBCommands: with a running server, and without one.
 func TestKBCommands(t *testing.T) {
+	t.Parallel()
 	t.Run("server", func(t *testing.T) {
 		l := newLab(t, nil)
 		kbCommands(t, func(args ...string) result { return refold(t, append([]string{"--data", l.s.Data}, args...)...) })
@@ -161,6 +162,7 @@ func TestKBCommands(t *testing.T) {
 // TestDocAdd_WhileTheServerStartsAgain: the command waits for the server, and every
 // file is there once.
 func TestDocAdd_WhileTheServerStartsAgain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "Shop", "")
 	files := map[string]string{}
@@ -199,6 +201,7 @@ func TestDocAdd_WhileTheServerStartsAgain(t *testing.T) {
 
 // TestKBCommands_Help: every command has examples.
 func TestKBCommands_Help(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"kb", "kb list", "kb create", "kb delete", "doc", "doc add", "doc list", "doc show", "doc delete", "search"} {
 		if out := refold(t, append(strings.Fields(command), "--help")...); out.code != 0 || !strings.Contains(out.stdout, "Examples:\n\n    refold ") {
 			t.Errorf("%s: exit %d\n%s", command, out.code, out.stdout)
@@ -210,6 +213,7 @@ func TestKBCommands_Help(t *testing.T) {
 // names the document, over the API and from the command line; another base is out
 // of reach.
 func TestAskKB(t *testing.T) {
+	t.Parallel()
 	look := func() scripted.Step {
 		return scripted.Say(call("c1", "knowledge_search", `{"queries":["refunds"]}`))
 	}
@@ -262,6 +266,7 @@ func TestAskKB(t *testing.T) {
 
 // TestAskKB_Offline: the model that is built in answers from a knowledge base too.
 func TestAskKB_Offline(t *testing.T) {
+	t.Parallel()
 	data, dir := t.TempDir(), folder(t, map[string]string{"handbook.md": handbook})
 	for _, args := range [][]string{{"kb", "create", "Shop"}, {"doc", "add", dir, "--kb", "Shop"}} {
 		if out := refold(t, append([]string{"--data", data}, args...)...); out.code != 0 {

@@ -6,6 +6,7 @@ import (
 
 // TestKBKeys: what each capability opens of the routes about knowledge.
 func TestKBKeys(t *testing.T) {
+	t.Parallel()
 	l, operator := keyed(t, nil)
 	b := operator.newBase(t, "Shop", "")
 	path := "/api/v1/knowledge-bases"

@@ -12,6 +12,7 @@ import (
 // TestKeys: a token is shown once, opens what it is given, is listed by its
 // prefix, and opens nothing any more when it is revoked.
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	l, operator := keyed(t, nil)
 	l.model.Always(say("Yes."))
 	const keys = "/api/v1/tenants/1/api-keys"
@@ -109,6 +110,7 @@ func noSecret(t testing.TB, dir string, tokens ...string) {
 }
 
 func TestKeys_Refusals(t *testing.T) {
+	t.Parallel()
 	_, operator := keyed(t, nil)
 	const keys = "/api/v1/tenants/1/api-keys"
 	for _, c := range []struct{ body, reason, part string }{
@@ -132,6 +134,7 @@ func TestKeys_Refusals(t *testing.T) {
 
 // TestKeysCommand: with and without a running server.
 func TestKeysCommand(t *testing.T) {
+	t.Parallel()
 	l, _ := keyed(t, nil)
 	data := l.s.Data
 	run := func(args ...string) result {
@@ -181,6 +184,7 @@ func TestKeysCommand(t *testing.T) {
 
 // On a server without a key of its own a stored key still means what it says.
 func TestKeys_OnAnOpenServer(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	_, token := l.newKey(t, 1, map[string]any{"name": "k", "capabilities": []string{"read_agents"}})
 	c := l.with("X-API-Key", token)

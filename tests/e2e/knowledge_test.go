@@ -83,6 +83,7 @@ Refunds are paid within fourteen days. 退款在十四天内支付。
 // TestDocuments: a file on its way from the upload to a search, and all that can
 // be done with it.
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "Shop", "")
 	path := "/api/v1/knowledge-bases/" + b + "/knowledge"
@@ -208,6 +209,7 @@ func TestDocuments(t *testing.T) {
 
 // TestUpload_Bounds: what is no file to read is refused with a sentence.
 func TestUpload_Bounds(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, func(s *settings) { s.Upload = 2 << 20 })
 	b := l.newBase(t, "B", "")
 	path := "/api/v1/knowledge-bases/" + b + "/knowledge"
@@ -258,6 +260,7 @@ func TestUpload_Bounds(t *testing.T) {
 // TestUpload_Again: a form with an Idempotency-Key adds one document, also when the
 // client draws another boundary.
 func TestUpload_Again(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "B", "")
 	again := l.with("Idempotency-Key", "k1")
@@ -270,6 +273,7 @@ func TestUpload_Again(t *testing.T) {
 
 // TestManual: a typed text is found when it is published, and not before.
 func TestManual(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	b := l.newBase(t, "B", "")
 	path := "/api/v1/knowledge-bases/" + b + "/knowledge/manual"

@@ -9,6 +9,7 @@ import (
 
 // TestClientLeaves (P39): the run belongs to the server.
 func TestClientLeaves(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, held(gate, []string{"One ", "two "}, []string{"three."}))
 	id := l.session(t)
@@ -29,6 +30,7 @@ func TestClientLeaves(t *testing.T) {
 // TestStop: a stop keeps what was shown, ends every stream with the same single
 // terminal frame, and the next turn works. The client may have left before.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	for _, leaves := range []bool{false, true} {
 		gate := make(chan struct{})
 		l := newLab(t, nil, held(gate, []string{"One ", "two "}, []string{"three."}))
@@ -69,6 +71,7 @@ func TestStop(t *testing.T) {
 
 // TestStopInTool: a stop while a tool runs closes its call in the feed.
 func TestStopInTool(t *testing.T) {
+	t.Parallel()
 	x := newTrap(t)
 	l := newLab(t, func(s *settings) { s.Gate = x.path }, scripted.Say(call("c1", "ledger_append", `{"line":"L"}`)))
 	id := l.session(t)
@@ -93,6 +96,7 @@ func TestStopInTool(t *testing.T) {
 // TestTerm: SIGTERM in the middle of an answer, and of a read-only tool; the
 // next server goes on.
 func TestTerm(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One ", "two "}, nil))

@@ -63,6 +63,7 @@ func (c client) media(t testing.TB, session string) []withMedia {
 // TestImagesSeen: a model with vision gets the bytes, of any type that they are,
 // now and in later turns; what the client says of them is dropped (57).
 func TestImagesSeen(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, func(s *settings) { s.Vision = true }, say("A pixel."), say("As I said."), say("Still."))
 	id := l.session(t)
 	l.chatWith(t, id, map[string]any{"query": "What is it?", "images": []any{dataURI("image/jpeg", png), dataURI("image/gif", gif)}}).rest(t)
@@ -97,6 +98,7 @@ func TestImagesSeen(t *testing.T) {
 
 // TestImagesDescribed: a model without vision reads what another one saw, once.
 func TestImagesDescribed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, func(s *settings) { s.VLM = true }, scripted.Say(scripted.Text("A <red> roof."), scripted.Usage(50, 5, 55)),
 		scripted.Say(scripted.Text("Red."), scripted.Usage(10, 1, 11)), say("Red, I said."))
 	id := l.session(t)
@@ -122,6 +124,7 @@ func TestImagesDescribed(t *testing.T) {
 
 // TestImagesRefused: what is no image, too many, or for nobody to see.
 func TestImagesRefused(t *testing.T) {
+	t.Parallel()
 	blind, l := newLab(t, nil), newLab(t, func(s *settings) { s.Vision = true })
 	id := blind.session(t)
 	blind.do(t, "POST", "/api/v1/agent-chat/"+id, map[string]any{"query": "q", "images": []any{dataURI("image/png", png)}}).
@@ -170,6 +173,7 @@ type attached struct {
 // beginning, and a tool reads the rest; they stay with the question when the
 // attachment is deleted.
 func TestAttachments(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("0123456789", 1500) + "THE END IS 字 NEAR"
 	l := newLab(t, nil,
 		scripted.Say(call("c1", "read_tool_result", `{"call_id":"attachment_3","offset":14990}`)), say("Near."), say("Yes."))
@@ -244,6 +248,7 @@ func TestAttachments(t *testing.T) {
 
 // TestAttachmentUploadsRefused: what is no text, no base64, or too many.
 func TestAttachmentUploadsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	path := "/api/v1/agent-chat/" + l.session(t)
 	file := func(content string) any {

@@ -12,6 +12,7 @@ import (
 // PostgreSQL make one run; so does one to the survivor when the other is killed.
 // Keys and tenants made by one are known to the other.
 func TestIdempotency_TwoProcesses(t *testing.T) {
+	t.Parallel()
 	dsn := services.Postgres(t, "15")
 	l, one := keyed(t, func(s *settings) { s.Store = dsn })
 	l.model.Always(say("One ", "answer."))

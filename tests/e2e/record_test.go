@@ -14,6 +14,7 @@ import (
 // TestRecord: replay, events and rebuild say what happened, beside a running
 // server and without one.
 func TestRecord(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, scripted.Say(scripted.Text("Look."), call("c1", "look", `{"at":"<x>"}`)), say("Done."))
 	follow := begin(t, "--data", l.s.Data, "events", "--follow", "--category", "run", "--category", "session")
 	id := l.session(t)
@@ -119,6 +120,7 @@ func TestRecord(t *testing.T) {
 // TestApprovalsCommand: people answer from the command line, with a server and
 // without one.
 func TestApprovalsCommand(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(func(r scripted.Request) scripted.Reply {
 		if r.Messages[len(r.Messages)-1].Role == "tool" {
@@ -184,6 +186,7 @@ func TestApprovalsCommand(t *testing.T) {
 
 // TestHelp: every command has examples, and wrong command lines exit 2.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	commands := []string{"", "serve", "ask", "approvals", "approvals list", "approvals approve", "approvals reject", "replay", "events", "rebuild", "migrate", "version",
 		"keys", "keys list", "keys create", "keys revoke", "tenants", "tenants list", "tenants create"}
 	for _, c := range commands {

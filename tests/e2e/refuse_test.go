@@ -22,6 +22,7 @@ func decode(t testing.TB, body string) map[string]any {
 // TestChatRefusals: what can't be asked is said before a stream begins, and
 // leaves nothing behind.
 func TestChatRefusals(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	id := l.session(t)
@@ -80,6 +81,7 @@ func TestChatRefusals(t *testing.T) {
 // TestOneRunAtATime: a message while a run is in progress is refused and names
 // that run, whoever sends it.
 func TestOneRunAtATime(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, held(gate, []string{"One"}, nil), say("Two"))
 	id := l.session(t)
@@ -98,6 +100,7 @@ func TestOneRunAtATime(t *testing.T) {
 
 // TestStopRefusals: the stop route's errors are bare.
 func TestStopRefusals(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	a, b := l.session(t), l.session(t)
@@ -123,6 +126,7 @@ func TestStopRefusals(t *testing.T) {
 
 // TestRouteRefusals: unknown routes, methods and streams.
 func TestRouteRefusals(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	id := l.session(t)
@@ -150,6 +154,7 @@ func TestRouteRefusals(t *testing.T) {
 // TestKey: a server with a key answers nobody without it, and everybody's
 // browser with it.
 func TestKey(t *testing.T) {
+	t.Parallel()
 	const key = "a-key-of-sixteen-or-more"
 	l := newLab(t, func(s *settings) { s.Key = key })
 	for _, c := range []client{l.client, l.with("X-API-Key", "wrong"), l.with("X-API-Key", key+"x"), l.with("Authorization", "Bearer wrong"), l.with("Authorization", key),
@@ -195,6 +200,7 @@ func TestKey(t *testing.T) {
 // TestGuard: without a key only this machine is answered, and no web page of
 // another host can make a browser ask.
 func TestGuard(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	for _, good := range []client{l.client, l.with("Host", "localhost:1"), l.with("Host", "[::1]:80"), l.with("Host", "127.0.0.2"),
 		l.with("Origin", "http://localhost:3000"), l.with("Origin", "http://127.0.0.1")} {
@@ -217,6 +223,7 @@ func TestGuard(t *testing.T) {
 
 // TestRequestID: the caller's id comes back, unless it is of no use.
 func TestRequestID(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	for _, good := range []string{"x", "req-1", strings.Repeat("a", 128)} {
 		if got := l.with("X-Request-ID", good).do(t, "GET", "/health", nil).head.Get("X-Request-ID"); got != good {
@@ -232,6 +239,7 @@ func TestRequestID(t *testing.T) {
 
 // TestWorkspace: a request may open folders below a root, and no others.
 func TestWorkspace(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	root, outside := filepath.Join(dir, "root"), filepath.Join(dir, "outside")
 	for _, d := range []string{filepath.Join(root, "docs"), outside, root + "-twin"} {
@@ -276,6 +284,7 @@ func TestWorkspace(t *testing.T) {
 
 // TestStartRefusals: what can't be served safely is not served.
 func TestStartRefusals(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, c := range []struct {
 		s    settings

@@ -31,6 +31,7 @@ func (r *reader) toEnd(t testing.TB, closes bool) []frame {
 // mid-sentence and in mid-call while the run goes on, after its end and after a
 // restart, what follows is exactly the rest.
 func TestResumeEverywhere(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil,
 		scripted.Say(scripted.Reasoning("First "), scripted.Reasoning("think."), scripted.Text("I look "), scripted.Text("now."),
@@ -103,6 +104,7 @@ func TestResumeEverywhere(t *testing.T) {
 // TestResync: an id that is of no place in the stream is told so first, and all
 // follows from the start.
 func TestResync(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("A ", "b."))
 	id, other := l.session(t), l.session(t)

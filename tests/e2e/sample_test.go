@@ -12,6 +12,7 @@ import (
 // knowledge base makes the rest of it at its next start, and what a person has
 // deleted stays deleted.
 func TestSample_FinishedAfterACrash(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, func(s *settings) { s.Sample = true })
 	type row struct {
 		ID   string

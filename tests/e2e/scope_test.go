@@ -23,6 +23,7 @@ func toolsOf(r scripted.Request) (out []string) {
 // TestReadme_ToolsOfTheAgent: the tools that the README names are offered when
 // there is something for them to read, and not otherwise.
 func TestReadme_ToolsOfTheAgent(t *testing.T) {
+	t.Parallel()
 	_, named, _ := strings.Cut(readme(t), "lets an agent search in rounds with ")
 	named, _, _ = strings.Cut(named, "`/knowledge-chat` answers")
 	var library, web []string
@@ -100,6 +101,7 @@ func TestReadme_ToolsOfTheAgent(t *testing.T) {
 // which is every base; the scope is that of the start, and no id from the model
 // leads out of it.
 func TestScope(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, scripted.Say(scripted.Gate(gate), call("c1", "knowledge_search", `{"queries":["refunds"]}`)))
 	shop, other := l.newBase(t, "Shop", ""), l.newBase(t, "Other", "")

@@ -38,6 +38,7 @@ func (f found) questions() string {
 // TestSearchMessages: words and two-character Chinese words, whole turns, one
 // session only, deleted and cleared ones never.
 func TestSearchMessages(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, say("Nightly backups run at two."), say("发票报销需要三天。"), say("The category is art."), say("Start it."), say("Half"))
 	one, two := l.titled(t, "Ops", ""), l.titled(t, "财务", "")
 	l.chat(t, one, "When do backups run?").rest(t)

@@ -54,6 +54,7 @@ func (c client) newKey(t testing.TB, tenant int, body map[string]any) (int, stri
 // server has for what belongs to tenant 1: by the operator in that tenant, who
 // may ask anything, and by a key with full access.
 func TestTenants_SeeTheirOwnOnly(t *testing.T) {
+	t.Parallel()
 	l, one := keyed(t, nil)
 	l.model.Push(mail(`{"to":"anvil@example.test"}`))
 	l.model.Always(say("Yes."))
@@ -188,6 +189,7 @@ func snapshot(t testing.TB, c client, session, run string) string {
 // TestTenants_HeaderAndRestart: X-Tenant-ID chooses, a key does not choose, and
 // the open runs of every tenant go on after a restart.
 func TestTenants_HeaderAndRestart(t *testing.T) {
+	t.Parallel()
 	l, one := keyed(t, nil)
 	l.model.Push(mail(`{"to":"a@example.test"}`))
 	l.model.Always(say("Done."))
@@ -242,6 +244,7 @@ func TestTenants_HeaderAndRestart(t *testing.T) {
 
 // TestTenants_Workspaces: a root is for one tenant.
 func TestTenants_Workspaces(t *testing.T) {
+	t.Parallel()
 	dirs := [3]string{"", t.TempDir(), t.TempDir()}
 	for n := 1; n <= 2; n++ {
 		if err := os.Mkdir(filepath.Join(dirs[n], "sub"), 0o700); err != nil {

@@ -28,6 +28,7 @@ func (c client) titled(t testing.TB, title, description string) string {
 // TestSessionListOrderAndKeyword: pinned first, then by change; a keyword looks
 // in title, description and first question; cursors keep working.
 func TestSessionListOrderAndKeyword(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	l.model.Always(say("Yes."))
 	a, b := l.titled(t, "Alpha", "Über Gärten"), l.titled(t, "Beta 100%_", "")
@@ -88,6 +89,7 @@ func TestSessionListOrderAndKeyword(t *testing.T) {
 
 // TestBatchDelete: unknown ids are passed over; 404 only if none exists.
 func TestBatchDelete(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil)
 	a, b := l.titled(t, "A", ""), l.titled(t, "B", "")
 	l.titled(t, "C", "")
@@ -109,6 +111,7 @@ func TestBatchDelete(t *testing.T) {
 // TestClear: a run in progress is stopped, nothing of the past is shown or sent
 // any more, and the record has it still.
 func TestClear(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, say("First answer."), held(gate, []string{"Half"}, nil), say("Third answer."))
@@ -150,6 +153,7 @@ func TestClear(t *testing.T) {
 // TestDeleteMessage: a message is gone from the list, its turn from later
 // prompts; that of a run in progress is refused.
 func TestDeleteMessage(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, say("First answer."), say("Second answer."), held(gate, []string{"Half"}, []string{" done"}), say("Fourth."))
 	id := l.session(t)

@@ -26,6 +26,7 @@ func (c client) titleOf(t testing.TB, session string) string {
 // model, in a frame after its terminal one, which is the same on every route,
 // can be resumed from and to, and is there after a restart.
 func TestTitle(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, say("It is ", "noon."), scripted.Say(scripted.Text("\"Time of day\"\n"), scripted.Usage(40, 4, 44)), say("Still noon."))
 	id := l.untitled(t)
 	chat := l.chat(t, id, "What time is it?")
@@ -81,6 +82,7 @@ func TestTitle(t *testing.T) {
 // TestTitleLive: readers that are there when the title comes get the frame on
 // every route.
 func TestTitleLive(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, say("Answer."), held(gate, nil, []string{"Named late"}))
 	id := l.untitled(t)
@@ -109,6 +111,7 @@ func TestTitleLive(t *testing.T) {
 // session's feed, for those who are there and for those who come later, and after
 // its own run in that run's stream.
 func TestTitleLate(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	l := newLab(t, nil, say("One."), held(gate, nil, []string{"Late name"}), say("Two."))
 	id := l.untitled(t)
@@ -140,6 +143,7 @@ func TestTitleLate(t *testing.T) {
 // TestTitleNotMade (46): a run that is told so, that failed or that was stopped
 // gives no title, and its stream is closed with its terminal frame.
 func TestTitleNotMade(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, say("One."), scripted.Fail(401, "no"), held(gate, []string{"Half"}, nil), say("Three."), say("The name"))
@@ -164,6 +168,7 @@ func TestTitleNotMade(t *testing.T) {
 // TestTitleWithoutModel: a model that fails, or that can only quote, costs no
 // run anything: the title is cut from the question.
 func TestTitleWithoutModel(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, say("One."), scripted.Fail(500, "down"))
 	id := l.untitled(t)
 	frames := l.chat(t, id, "  How is\tit?\nSecond line").rest(t)
@@ -182,6 +187,7 @@ func TestTitleWithoutModel(t *testing.T) {
 // TestTitleSurvives (45, 57): the stream does not wait for ever, and a title
 // whose process was killed in the middle is made by the next one.
 func TestTitleSurvives(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, say("One."), held(gate, nil, []string{"never"}), say("Second try"))
@@ -210,6 +216,7 @@ func TestTitleSurvives(t *testing.T) {
 
 // TestGenerateTitle: a title that somebody asks for.
 func TestGenerateTitle(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, say("# Backups at night."))
 	id := l.session(t)
 	path := "/api/v1/sessions/" + id + "/generate_title"

@@ -28,6 +28,7 @@ func (c client) transferred(t testing.TB, path string) map[string]any {
 // TestTransfer: documents are moved, bases copied, in the background; other tenants
 // see nothing of it.
 func TestTransfer(t *testing.T) {
+	t.Parallel()
 	l, one := keyed(t, nil)
 	shop, archive, faq := one.newBase(t, "Shop", ""), one.newBase(t, "Archive", ""), one.newBase(t, "Questions", "faq")
 	a, b := one.added(t, shop, "anvils.md", "# Anvils\n\nThe anvil weighs a ton."), one.added(t, shop, "bells.md", "# Bells\n\nThe bell rings.")

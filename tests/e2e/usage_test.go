@@ -11,6 +11,7 @@ import (
 // TestUsage: tokens by run, session, day and model add up to those of the
 // messages and of the title.
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, nil, scripted.Say(scripted.Text("One."), scripted.Usage(100, 10, 110)), scripted.Say(scripted.Text("Name"), scripted.Usage(30, 3, 33)),
 		scripted.Say(call("c1", "look", `{"at":"x"}`), scripted.Usage(7, 1, 8)), scripted.Say(scripted.Text("Two."), scripted.Usage(200, 20, 220)))
 	a, b := l.untitled(t), l.session(t)

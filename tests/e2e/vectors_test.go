@@ -76,6 +76,7 @@ func vectorServer(t testing.TB) (url string, embedded, reranked *atomic.Int64) {
 // word is the same, the reranker orders it, and a page is read from an address in
 // a range that --allow-net opens, and from no other.
 func TestVectors(t *testing.T) {
+	t.Parallel()
 	for name, store := range map[string]func(testing.TB) string{
 		"sqlite":     func(testing.TB) string { return "" },
 		"postgresql": func(t testing.TB) string { return services.Postgres(t, "18") },

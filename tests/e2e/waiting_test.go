@@ -31,6 +31,7 @@ func (c client) waitsFor(t testing.TB, run string, part string) string {
 // TestModelGoneAfterRestart: a run whose model the next server does not have
 // waits, and every place where one looks says so; the server after that goes on.
 func TestModelGoneAfterRestart(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	defer close(gate)
 	l := newLab(t, nil, held(gate, []string{"One "}, nil), say("All of it."))
@@ -69,6 +70,7 @@ func TestModelGoneAfterRestart(t *testing.T) {
 // TestRetryAfterIsShown (P37): who asks learns that the provider wants a pause,
 // and until when.
 func TestRetryAfterIsShown(t *testing.T) {
+	t.Parallel()
 	slow := scripted.Respond(429, map[string]string{"Retry-After": "4", "Content-Type": "application/json"}, `{"error":{"message":"slow down, please"}}`)
 	l := newLab(t, nil, slow, say("Now."), slow, say("Now."))
 	id := l.session(t)
