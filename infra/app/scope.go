@@ -30,7 +30,7 @@ const (
 // scopes finds the knowledge of messages.
 type scopes struct {
 	*shelves
-	head func(context.Context) error // waits until the read models know all that is in the log now, bounded
+	head func(context.Context, ...projections.Projection) error // waits until read models know all that is in the log now, bounded
 }
 
 // Scope implements commands.Catalog: what the person chose wins over what the
@@ -40,18 +40,20 @@ func (c *catalog) Scope(ctx context.Context, tenant string, a agent.Agent, chose
 		return commands.Scope{}, nil
 	}
 	everything := chosen == nil && !a.OnlyMentioned && workspace == "" && a.Knowledge == agent.KnowledgeAll
-	if strict || everything {
-		// A base that was made just before the question is one to ask.
-		if err := c.scopes.head(ctx); err != nil && (strict || ctx.Err() != nil) {
+	switch {
+	case strict:
+		if err := c.scopes.head(ctx, projections.Bases, projections.Library); err != nil {
 			return commands.Scope{}, err
 		}
+	case everything: // a base that was made just before is one to ask; what comes too late is not waited for
+		_ = c.scopes.head(ctx, projections.Bases)
 	}
 	switch {
 	case chosen != nil:
 		return c.scopes.chosen(ctx, tenant, *chosen, strict)
 	case a.OnlyMentioned || workspace != "":
 		return commands.Scope{}, nil
-	case a.Knowledge == agent.KnowledgeAll:
+	case everything:
 		return c.scopes.all(ctx, tenant)
 	case a.Knowledge == agent.KnowledgeSelected:
 		return c.scopes.chosen(ctx, tenant, session.Sources{Bases: a.Bases}, false)
@@ -208,15 +210,15 @@ func firstRunes(text string, n int) string {
 // before it can be named.
 const freshWait = 2 * time.Second
 
-// fresh waits until the read models of knowledge know what is in the log now.
-func (a *App) fresh(ctx context.Context) error {
+// fresh waits until read models know what is in the log now.
+func (a *App) fresh(ctx context.Context, views ...projections.Projection) error {
 	head, err := a.Store.Head(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, freshWait)
 	defer cancel()
-	for _, p := range []projections.Projection{projections.Bases, projections.Library} {
+	for _, p := range views {
 		if err := a.Engine.Await(ctx, p, head); err != nil {
 			return err
 		}
