@@ -6,7 +6,7 @@
 //	commands/     what may be asked   one file per use case: load, fold, decide, append
 //	projections/  what can be seen    folds of the log into documents; no effects
 //	handlers/     what follows        reactions to facts: call the model, run the tool, relay; then report by command
-//	api/          how people reach it HTTP, SSE, the web UI; translates, never decides
+//	api/          how people reach it HTTP, SSE, /docs; translates, never decides
 //	infra/        what it is made of  one folder per outside thing, the composition root, the binary
 //	tests/        how we know         suites, scenarios, fakes, end-to-end, the arrow test, benchmarks
 //
