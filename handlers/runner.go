@@ -305,13 +305,18 @@ func (r *Runner) Missing() map[string]int {
 	return out
 }
 
-// Others counts the runs but one that have a goroutine.
+// Others counts the runs but one that this process moves, also those that wait.
 func (r *Runner) Others(tenant, runID string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.actors)
-	if _, own := r.actors[runKey{tenant, runID}]; own {
+	n, own := len(r.actors), runKey{tenant, runID}
+	if r.actors[own] != nil {
 		n--
+	}
+	for k := range r.parked {
+		if k != own && r.actors[k] == nil {
+			n++
+		}
 	}
 	return n
 }

@@ -193,6 +193,9 @@ func (e *Engine) catchUp(ctx context.Context, m *member) {
 			var batch []event.Raw
 			var upTo event.Position
 			if batch, upTo, err = e.Store.Scan(ctx, m.at, m.Filter, 0); err != nil {
+				if errors.Is(err, event.ErrCorrupt) {
+					err = broken(err)
+				}
 				break
 			}
 			if upTo == m.at {
@@ -234,6 +237,15 @@ func (e *Engine) resume(ctx context.Context, m *member) error {
 		e.moved(m)
 	}
 	return err
+}
+
+// broken is a log that can't be read as a fault of who folds it.
+func broken(err error) *BrokenError {
+	var damaged *event.DamagedError
+	if errors.As(err, &damaged) {
+		return &BrokenError{damaged.Position, err}
+	}
+	return &BrokenError{"", err}
 }
 
 // broke tells whether a projection has stopped for good, and says so.

@@ -55,6 +55,13 @@ func (e *Engine) together(ctx context.Context) {
 		if err == nil {
 			err = e.pass(ctx, g, batch, upTo)
 		}
+		if errors.Is(err, event.ErrCorrupt) { // nothing mends that
+			for _, m := range g.members {
+				e.broke(ctx, m, broken(err))
+			}
+			g.members, g.held = nil, time.Time{}
+			continue
+		}
 		if err != nil {
 			pause = e.pause(ctx, "all", err, pause)
 			continue

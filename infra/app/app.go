@@ -232,8 +232,8 @@ func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 		readTimeout = 60 * time.Second
 	}
 	handler := a.API.Handler()
-	if a.Yields != nil {
-		handler = a.yielding(handler)
+	if a.Config.Command {
+		handler = a.local(handler)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
 		IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return base }}
@@ -243,7 +243,7 @@ func (a *App) Serve(ctx context.Context, l net.Listener, announce bool) error {
 				return err
 			}
 		}
-		defer os.Remove(endpointFile(a.Config.Data))
+		defer a.unannounce()
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()

@@ -157,7 +157,7 @@ func (a *App) wakeAll(ctx context.Context) error {
 // CanMove is a domain.Rejection if this process does not have the model of a run.
 func (a *App) CanMove(ctx context.Context, tenant, runID string) error {
 	r, err := a.Commands.OpenRun(ctx, tenant, runID)
-	if err != nil || r.State.Start == nil {
+	if err != nil || r.State.Start == nil || r.State.Over() {
 		return err
 	}
 	if err := a.Commands.Models(r.State.ModelName()); err != nil {

@@ -80,7 +80,7 @@ func (a Ask) Run(e *env) error {
 		bases = append(bases, b.ID)
 	}
 	switch {
-	case l.command:
+	case l.command != nil:
 		fmt.Fprintln(e.err, "Note: another command line has this record open, and answers this question too, with its own models.")
 	case l.app == nil && a.ModelFlags.given():
 		fmt.Fprintln(e.err, "Note: a server runs on this record and answers with its own models; the model flags and variables here have no effect.")

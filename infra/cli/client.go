@@ -31,7 +31,7 @@ type client struct {
 type link struct {
 	*client
 	app     *app.App
-	command bool // the other one is a command line too
+	command *app.Endpoint // the other one, if it is a command line too
 	close   func() error
 	yielded atomic.Bool // this process gives the record up to a server that starts
 }
@@ -51,7 +51,11 @@ func (e *env) find(c app.Config) *link {
 	if !ok {
 		return nil
 	}
-	return &link{client: &client{base: "http://" + found.Addr, key: found.LocalKey, tenant: e.cli.Tenant}, command: found.Command, close: func() error { return nil }}
+	l := &link{client: &client{base: "http://" + found.Addr, key: found.LocalKey, tenant: e.cli.Tenant}, close: func() error { return nil }}
+	if found.Command {
+		l.command = &found
+	}
+	return l
 }
 
 // start opens the record in this process. If it yields, it gives the record up

@@ -110,7 +110,7 @@ func (v Events) Run(e *env) error {
 				continue
 			}
 			switch {
-			case !v.Follow && printed == 0 && v.Only != "" && v.After == "":
+			case !v.Follow && printed == 0 && v.Only != "" && v.After == "" && len(v.Category) == 0:
 				return fmt.Errorf("nothing of a run %q is in %s; see: refold events --category run", v.Only, e.config.Data)
 			case !v.Follow:
 				return nil

@@ -107,14 +107,15 @@ func (s Serve) Run(e *env) error {
 
 // How long a server waits for the record, before it says that it is in use.
 const (
-	commandEnds = 2 * time.Minute // that a command line has open
-	ownerEnds   = 2 * time.Second // whose owner does not answer: it starts or ends
+	commandEnds = 2 * time.Minute  // that a command line has open
+	ownerEnds   = 2 * time.Second  // whose owner does not answer: it starts or ends
+	yieldEnds   = 20 * time.Second // after a command line that had it open: it hands its work back
 )
 
 // openToServe opens the record. A command line that has it open is asked to give
 // it up, or waited for.
 func (e *env) openToServe(c app.Config) (*app.App, error) {
-	told, began, heard := false, time.Now(), time.Now()
+	told, began, heard, silent := false, time.Now(), time.Now(), ownerEnds
 	for {
 		a, err := app.Open(e.ctx, c)
 		var used *sqlite.InUseError
@@ -123,10 +124,10 @@ func (e *env) openToServe(c app.Config) (*app.App, error) {
 		}
 		owner, answers := app.FindServer(e.ctx, c.Data)
 		if answers {
-			heard = time.Now()
+			heard, silent = time.Now(), yieldEnds
 		}
 		switch {
-		case answers && !owner.Command, time.Since(heard) > ownerEnds, time.Since(began) > commandEnds:
+		case answers && !owner.Command, time.Since(heard) > silent, time.Since(began) > commandEnds:
 			return nil, err
 		case answers && !owner.Yield(e.ctx) && !told:
 			told = true

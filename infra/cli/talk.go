@@ -163,7 +163,12 @@ func (t *talk) again() (*http.Response, error) {
 			_ = l.close() // it has been: the record is free now
 		}
 		if l.app == nil || l.yielded.Load() {
-			if l = t.find(t.config); l == nil && !unable && time.Since(began) >= comesBack {
+			l = t.find(t.config)
+			if l != nil && l.command != nil { // which moves what it was asked for only
+				if last = l.command.Take(t.ctx, tenant.Name(t.cli.Tenant), t.print.session, t.print.run); last != nil {
+					l = nil
+				}
+			} else if l == nil && !unable && time.Since(began) >= comesBack {
 				l, last = t.takeOver()
 				unable = l == nil && errors.As(last, new(*domain.Rejection))
 				if unable {
@@ -237,6 +242,7 @@ func (t *talk) watch(done <-chan struct{}) {
 		case <-t.env.ctx.Done():
 			t.stop() // of signals: the next one ends the process
 			if !t.print.stopRun(t.ctx) {
+				fmt.Fprintf(t.err, "The run was not stopped: it goes on when a server runs. On the record: run %s, session %s\n", t.print.run, t.print.session)
 				t.end(errInterrupted)
 				return
 			}

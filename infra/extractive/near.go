@@ -22,14 +22,15 @@ func (q query) marks(text string) []mark {
 	for i, t := range q.terms {
 		for _, x := range append([]term{t}, synonyms[t.text]...) {
 			if x.han || x.raw {
-				for from := 0; ; {
+				for from, begin := 0, 0; ; {
 					at := strings.Index(lower[from:], x.text)
 					if at < 0 {
 						break
 					}
-					begin := utf8.RuneCountInString(lower[:from+at])
-					list = append(list, mark{i, begin, begin + utf8.RuneCountInString(x.text)})
-					from += at + len(x.text)
+					begin += utf8.RuneCountInString(lower[from : from+at])
+					end := begin + utf8.RuneCountInString(x.text)
+					list = append(list, mark{i, begin, end})
+					from, begin = from+at+len(x.text), end
 				}
 				continue
 			}

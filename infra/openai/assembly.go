@@ -2,8 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -26,9 +28,10 @@ type assembly struct {
 	usage     handlers.ModelUsage
 
 	contentIn, reasoningIn textChannel
-	size                   int  // bytes taken in, against MaxReply
-	deltas                 bool // a delta brought something
-	whole                  bool // a whole message came
+	size                   int      // bytes taken in, against MaxReply
+	deltas                 bool     // a delta brought something
+	whole                  bool     // a whole message came
+	choice                 *float64 // the one that counts, once several came at once
 }
 
 func newAssembly(emit func(handlers.ModelDelta) error, toolNames []string) *assembly {
@@ -46,7 +49,13 @@ func (a *assembly) add(c chunk) error {
 	a.count(c.Usage)
 	a.count(c.Groq.Usage)
 	for _, ch := range c.Choices {
-		if ch.Index != 0 { // one was asked for; some gateways send several
+		// One was asked for. Some gateways send several, others number the blocks of
+		// the one: only where several come at once the number tells.
+		if len(c.Choices) > 1 && a.choice == nil {
+			first := slices.MinFunc(c.Choices, func(x, y choice) int { return cmp.Compare(x.Index, y.Index) }).Index
+			a.choice = &first
+		}
+		if a.choice != nil && ch.Index != *a.choice {
 			continue
 		}
 		a.count(ch.Usage)

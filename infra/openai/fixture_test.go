@@ -69,6 +69,8 @@ var fixtures = []fixture{
 		handlers.ModelReply{Content: "hi", Finish: "stop", Model: "m-1", Usage: handlers.ModelUsage{Prompt: 3, Completion: 2, Total: 5}}, ""},
 	{"two choices", `data: {"choices":[{"index":0,"delta":{"content":"A"}},{"index":1,"delta":{"content":"B"}}]}` + "\n\n" +
 		`data: {"choices":[{"index":1,"delta":{"content":"B","tool_calls":[` + nowCall + `]},"finish_reason":"length"}]}` + "\n\n" + stopDone(), text("A"), ""},
+	{"blocks of one choice, numbered", `data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm."}}]}` + "\n\n" + `data: {"choices":[{"index":1,"delta":{"content":"A"}}]}` + "\n\n" +
+		`data: {"choices":[{"index":2,"delta":{"content":"B"},"finish_reason":"stop"}]}` + "\n\n" + done, handlers.ModelReply{Content: "AB", Reasoning: "Hm.", Finish: "stop"}, ""},
 	{"two whole choices", `{"choices":[{"index":1,"message":{"content":"B"},"finish_reason":"length"},{"index":0,"message":{"content":"A"},"finish_reason":"stop"}]}`, text("A"), ""},
 	{"P04 number", `data: {"choices":[],"error":{"code":429,"message":"monthly budget used up","type":"rate_limit"}}` + "\n\n" + done, handlers.ModelReply{}, "rate_limited"},
 	{"P04 text", delta(`{"content":"a"}`) + `data: {"choices":[],"error":{"code":"429","message":"monthly budget used up"}}` + "\n\n" + stopDone(), handlers.ModelReply{Content: "a"}, "rate_limited"},

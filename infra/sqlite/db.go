@@ -177,8 +177,8 @@ func (db *DB) submit(ctx context.Context, j job) error {
 	return db.w.submit(ctx, j)
 }
 
-// private are the parameters by which the driver gives the files beside the
-// database the database's own rights.
+// private are the parameters by which the driver gives a new -wal the database's
+// own rights; the -shm holds no content.
 func private(path string) string { return "?modeof=" + escape(path) }
 
 // connect opens a connection with this package's settings. The file itself
@@ -189,11 +189,11 @@ func connect(ctx context.Context, path string, flags sqlite3.OpenFlag) (*sqlite3
 	}
 	how := private
 	if flags == sqlite3.OPEN_READONLY && fixed(path) {
-		// SQLite would want to write beside the file before it reads it.
-		if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-			return nil, fmt.Errorf("%w: the database %s was not closed before it came to a medium that can't be written; copy it, and its -wal, to one that can", event.ErrUnavailable, path)
+		// SQLite would want to write beside the file before it reads it. Who has it open
+		// elsewhere has a -wal beside it.
+		if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+			how = func(string) string { return "?immutable=1" }
 		}
-		how = func(string) string { return "?immutable=1" }
 	}
 	conn, err := sqlite3.OpenFlags("file:"+escape(path)+how(path), flags|sqlite3.OPEN_URI)
 	if err != nil {

@@ -17,7 +17,8 @@ func full(path string) bool {
 	return uint64(s.Bavail)*uint64(s.Bsize) < 64<<10
 }
 
-// fixed tells whether a file lies on a medium that nobody can write.
+// fixed tells whether a file lies where this process can write nothing, whatever
+// its rights.
 func fixed(path string) bool {
 	const readOnly = 1 // ST_RDONLY, MNT_RDONLY
 	var s syscall.Statfs_t

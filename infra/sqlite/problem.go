@@ -31,6 +31,8 @@ func problem(path, doing string, err error) error {
 		advice = "another program holds a lock on the file; close it and try again"
 	case errors.Is(err, sqlite3.READONLY), errors.Is(err, sqlite3.PERM), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EROFS):
 		advice = "the file or its directory cannot be written; give this user the right to write both"
+	case errors.Is(err, sqlite3.CANTOPEN) && fixed(path):
+		advice = "nothing can be written there, and the record was not closed before it came there, or another process has it open; copy it, and its -wal, to a place that can be written"
 	case errors.Is(err, sqlite3.CANTOPEN):
 		advice = "the file cannot be opened; check that its directory exists and that this user may use it"
 	case errors.Is(err, sqlite3.IOERR) && full(path):

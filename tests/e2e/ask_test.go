@@ -220,6 +220,25 @@ func TestServerTakesTheRecord(t *testing.T) {
 		ends(t, serve(t, l), r, `"content":"Done."`)
 		close(gate)
 	})
+	t.Run("two of them", func(t *testing.T) {
+		t.Parallel()
+		gate := make(chan struct{})
+		defer close(gate)
+		l := newLab(t, nil, held(gate, []string{"One "}, nil), held(gate, []string{"Two "}, nil))
+		var both []*running
+		for _, word := range []string{"One", "Two"} {
+			r := begin(t, "--data", l.s.Data, "ask", "--json", "--model-url", l.model.URL, "--model", "scripted", "q")
+			r.reads(t, `"content":"`+word+` "`)
+			both = append(both, r)
+		}
+		l.model.Always(say("Done."))
+		l.p.kill(t)
+		for _, r := range both { // one takes the record, and moves the run of the other, too
+			if rest, code := r.wait(t); code != 0 || !strings.Contains(rest, `"content":"Done."`) {
+				t.Errorf("exit %d\n%s\n%s", code, rest, r.stderr)
+			}
+		}
+	})
 	t.Run("begun with the record", func(t *testing.T) {
 		t.Parallel()
 		gate := make(chan struct{})

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"refold/domain"
 	"refold/domain/event"
@@ -17,11 +20,20 @@ import (
 // at the command line with and without a server. The rest of the record works.
 func TestDamagedEvent(t *testing.T) {
 	t.Parallel()
+	for _, part := range []string{"data", "meta"} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			damaged(t, part)
+		})
+	}
+}
+
+func damaged(t *testing.T, column string) {
 	const id = "damaged"
 	var where string
 	l := newLab(t, func(s *settings) {
 		record(t, s.Data, id, 2, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
-		where = damage(t, s.Data, "run-1", 4)
+		where = damage(t, s.Data, "run-1", 4, column)
 	})
 	says := func(what, text string) {
 		t.Helper()
@@ -70,18 +82,26 @@ func TestDamagedEvent(t *testing.T) {
 	}
 }
 
-// damage appends an event that can't be decoded to a run at a version, and gives
-// its place.
-func damage(t testing.TB, data, run string, at int64) string {
+// damage appends an event to a run at a version, whose data or metadata can't be
+// decoded, and gives its place.
+func damage(t testing.TB, data, run string, at int64, column string) string {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), app.DatabaseFile(data), sqlite.Options{})
+	path := app.DatabaseFile(data)
+	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
 	done, err := db.Events().Append(t.Context(), event.Stream{Tenant: domain.DefaultTenant, Category: runs.Category, ID: run}, event.Exactly(at),
-		event.New{ID: "broken", Type: "ToolCompleted", Schema: 1, Time: time.Unix(1700000000, 0).UTC(), Data: []byte("{broken")})
+		event.New{ID: "broken", Type: "ToolCompleted", Schema: 1, Time: time.Unix(1700000000, 0).UTC(), Data: []byte("{}")})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := sqlite3.Open(path)
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Exec("UPDATE event SET " + column + " = CAST('{broken' AS BLOB) WHERE id = 'broken'"); err != nil {
 		t.Fatal(err)
 	}
 	return string(done.Position)
