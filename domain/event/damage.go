@@ -26,7 +26,7 @@ const RestoreAdvice = "stop refold and restore a backup of the record; refold re
 
 // Error says which event of which stream it is, why, and what to do.
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("event %d of %s at position %s: %v; %s", e.Version, e.Stream, e.Position, e.Cause, RestoreAdvice)
+	return fmt.Sprintf("event %d of %s (%s) at position %s: %v; %s", e.Version, e.Stream, e.Type, e.Position, e.Cause, RestoreAdvice)
 }
 
 // Unwrap gives the cause.

@@ -101,7 +101,8 @@ func damage(t testing.TB, data, run string, at int64, column string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.Exec("UPDATE event SET " + column + " = CAST('{broken' AS BLOB) WHERE id = 'broken'"); err != nil {
+	text := map[string]string{"data": "CAST('{broken' AS BLOB)", "meta": "'{broken'"}[column]
+	if err := c.Exec("UPDATE event SET " + column + " = " + text + " WHERE id = 'broken'"); err != nil {
 		t.Fatal(err)
 	}
 	return string(done.Position)
