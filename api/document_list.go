@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -224,7 +225,7 @@ func (a *API) searchDocuments(_ http.ResponseWriter, r *http.Request) (int, any,
 	if err := bounded(bound{"keyword", v.Get("keyword"), maxKeyword}, bound{"query", v.Get("query"), maxKeyword}); err != nil {
 		return 0, nil, err
 	}
-	keyword := strings.TrimSpace(v.Get("keyword") + v.Get("query"))
+	keyword := cmp.Or(strings.TrimSpace(v.Get("keyword")), strings.TrimSpace(v.Get("query")))
 	offset, err := number(r, "offset", 0, 0, maxOffset)
 	if err != nil {
 		return 0, nil, err
@@ -239,8 +240,6 @@ func (a *API) searchDocuments(_ http.ResponseWriter, r *http.Request) (int, any,
 		return 0, nil, err
 	case keyword == "" && !recent:
 		return 0, nil, invalid("keyword is required, unless recent=true asks for the newest")
-	case utf8.RuneCountInString(keyword) > maxKeyword:
-		return 0, nil, invalid("keyword has at most " + itoa(maxKeyword) + " characters")
 	}
 	if limit == 0 {
 		limit = 20
